@@ -25,23 +25,23 @@ namespace tidepool::storage {
 struct ArenaPoolOptions {
   // Bound of everything that is cut from arenas. Rounded down to whole blocks.
   std::uint64_t memory_bytes = limits::kMemoryBytesMin;
-  // A segment is one block. A power of two of at least 4 KiB; tests use small ones.
+  // Block and segment size. A power of two of at least 4 KiB; tests use small blocks.
   std::uint64_t block_bytes = limits::kSegmentBytes;
   // Arenas double from the first size to the largest, so that an idle daemon stays small.
   std::uint64_t arena_first_bytes = limits::kArenaFirstBytes;
   std::uint64_t arena_bytes = limits::kArenaBytes;
-  // A thread of the pool's own calls PrepareSlice as memory is used up. Else the caller may.
+  // True if a thread of the pool calls PrepareSlice as memory is used up. Otherwise the caller may.
   bool prepare_in_background = false;
 };
 
 struct ArenaPoolUsage {
   std::uint64_t limit_bytes = 0;      // memory_bytes in whole blocks.
   std::uint64_t mapped_bytes = 0;     // Arenas made so far.
-  std::uint64_t touched_bytes = 0;    // Of these, backed by pages ahead of use.
-  std::uint64_t huge_bytes = 0;       // Of these, by huge pages.
+  std::uint64_t touched_bytes = 0;    // Part of these backed by pages ahead of use.
+  std::uint64_t huge_bytes = 0;       // Part of these in huge pages.
   std::uint64_t used_bytes = 0;       // Blocks that cores hold.
   std::uint64_t promised_bytes = 0;   // The cores' reserves that they do not hold now.
-  std::uint64_t available_bytes = 0;  // What an ordinary allocation can still get.
+  std::uint64_t available_bytes = 0;  // Left for an ordinary allocation.
 };
 
 // All arenas of a node lie in one range of addresses, reserved at creation; a *node offset* is the
@@ -63,9 +63,9 @@ class ArenaPool {
   std::uint64_t block_count_max() const { return blocks_max_; }
   std::byte* base() const { return base_; }
 
-  // A block's node offset, or 0 when the budget is used up or the kernel refuses a new arena.
-  // Prefers memory that is touched. Contents are arbitrary. With `from_promise` it uses up one
-  // block promised to the caller by Promise, which cannot fail for lack of budget.
+  // Returns a block's node offset, or 0 when the budget is used up or the kernel refuses a new
+  // arena. Prefers touched memory. Contents are arbitrary. `from_promise` uses up a block promised
+  // to the caller by Promise, which cannot fail for lack of budget.
   std::uint64_t Allocate(bool from_promise);
   // Gives a block back; with `to_promise` the budget returns to the caller's promise.
   void Free(std::uint64_t node_offset, bool to_promise);
@@ -73,10 +73,10 @@ class ArenaPool {
   bool Promise(std::uint64_t blocks);
   void Unpromise(std::uint64_t blocks);
 
-  // Backs memory with pages ahead of use, huge ones where the kernel can, and makes the next arena
-  // when little is left, until about `deadline_ns` of `clock`. One step may take 5 ms (a huge page
-  // that the machine must first find), so no owner core should call it. One thread works at it;
-  // others return at once. True: more to do.
+  // Backs memory with pages ahead of use, huge pages where the kernel can, and makes the next arena
+  // when little is left, until about `deadline_ns` of `clock`. A step may take 5 ms (a huge page
+  // that the machine must first find), so no owner core should call it. A single thread works at
+  // it; other threads return at once. True: more to do.
   bool PrepareSlice(const Clock& clock, std::uint64_t deadline_ns);
 
   // ---- Reservations, for short memory on nodes with devices.
@@ -118,18 +118,18 @@ class ArenaPool {
   std::uint64_t room_asked() const { return asked_.load(std::memory_order_acquire); }
   // Reports a core's room; repeated by each core while a reservation waits.
   void TellRoom(RoomCore* core, const RoomLook& look);
-  // Blocks that one value can have at most, whatever else is in memory.
+  // Most blocks that a value can have, whatever else is in memory.
   std::uint64_t ValueBlocksMax() const;
 
   ArenaPoolUsage usage() const;
   // Blocks that an ordinary allocation can still get. A relaxed read: no lock.
   std::uint64_t BlocksAvailable() const;
 
-  // The arena that holds `node_offset` (0: any), for processes that may read it. A reader touches
-  // only what is backed by pages: to touch a hole would allocate it for good. The pool keeps
+  // Returns the arena that holds `node_offset` (0: any), for processes that may read it. A reader
+  // touches only memory backed by pages: a touched hole would be allocated for good. The pool keeps
   // ownership.
   struct Shown {
-    int descriptor = -1;  // -1: there is no such arena.
+    int descriptor = -1;  // -1: no arena.
     std::uint64_t begin = 0;
     std::uint64_t bytes = 0;
     std::uint64_t touched_bytes = 0;  // From `begin` on.
@@ -145,7 +145,7 @@ class ArenaPool {
     std::uint64_t bytes = 0;
     std::uint64_t touched = 0;  // Bytes from `begin` that are backed by pages.
   };
-  // What is to be touched next.
+  // Next memory to touch.
   struct Step {
     std::size_t arena = 0;
     std::byte* at = nullptr;
@@ -211,7 +211,7 @@ class ArenaPool {
   Line values_;
   bool values_turn_ = false;
   std::uint64_t set_aside_blocks_ = 0;  // By Promise, used up since or not.
-  std::uint64_t value_blocks_ = 0;      // Of values that collect, or have all that they wanted.
+  std::uint64_t value_blocks_ = 0;      // Of values that collect, or have all blocks.
   std::uint64_t values_granted_ = 0;    // Of kind kValue.
   std::atomic<std::uint64_t> asked_{0};
   std::atomic<std::uint64_t> waiting_{0};

@@ -79,7 +79,7 @@ BlockFilter::~BlockFilter() {
 }
 
 bool BlockFilter::Allocate() {
-  // Asked before, so that a filter that is far too large does not first take all that others need.
+  // Asked before: a filter that is far too large must not first take all memory of other users.
   if (shape_.bytes() / memory_.block_bytes() > memory_.BlocksAvailable()) return false;
   // Of 16 GiB and more the list does not fit a block: it is read through the owner only.
   if (!directory_.Reserve(blocks_.size())) directory_.Hide();

@@ -1,4 +1,4 @@
-// A Bloom filter of split blocks: the data of one bloom partition, and the prefilter of others.
+// A Bloom filter of split blocks: the data of a bloom partition, and the prefilter of other kinds.
 //
 // daemon's handlers -> partition -> [BlockFilter] -> split_block_insert.h; sizes and estimates:
 // proto/base/filter_shape.h. The bits of a value are the same for everybody who reads them
@@ -20,25 +20,25 @@
 
 namespace tidepool::storage {
 
-// All memory is taken when the filter is made, so no insert is ever refused; a block of 64 KiB is
-// zeroed by the first insert into it (some 10 us) or by a background slice, whichever comes first,
-// so making a filter of any size costs no pause. Until then reads see one shared block of zeros.
+// Creation takes all memory, so no insert is ever refused. A block of 64 KiB is zeroed by the first
+// insert into it (some 10 us) or by a background slice, whichever comes first: creation of a filter
+// of any size costs no pause. Until then reads see a shared block of zeros.
 //
 // Owner core only; other processes may read the blocks: a lane is written whole, and no bit is ever
 // cleared. `hash` is always KeyHash(value).
 //
-// Insert-and-tell is atomic because one core owns the filter: of all inserters of a value at most
-// one is told "new", and one is unless the filter errs. An operation costs one cache miss.
+// Insert-and-tell is atomic because a single core owns the filter: at most one inserter of a value
+// gets "new", and exactly one unless the filter errs. An operation costs one cache miss.
 //
-// Invariants: bits_set = the bits set in all blocks; a block that nobody inserted into is zero.
+// Invariants: bits_set = the bits set in all blocks; a block without inserts is zero.
 //
-// Not suited for deletes (make another filter) or for a number of values that nobody can guess: its
-// shape is fixed, and its rate of errors grows with what is inserted.
+// Not suited for deletes (make another filter) or an unpredictable number of values: the shape is
+// fixed, and the error rate grows with the inserts.
 class BlockFilter {
  public:
-  // The memory must outlive the filter, and so must `root`, where direct readers find it; null:
-  // they do not. Returns: kResourceExhausted (nothing was taken), kInvalidArgument (a shape that
-  // ShapeOfFilter does not give).
+  // `memory` must outlive the filter, and also `root`, where direct readers find it; null: no
+  // direct readers. Errors: kResourceExhausted (no memory was taken), kInvalidArgument (a shape
+  // that ShapeOfFilter does not give).
   static Result<std::unique_ptr<BlockFilter>> Create(FilterShape shape, CoreMemory& memory,
                                                      SharedRoot* root = nullptr);
   ~BlockFilter();
@@ -53,14 +53,14 @@ class BlockFilter {
     // g++ takes a function that only prefetches for a pure one and leaves its calls out.
     asm volatile("");
   }
-  // True: the value is new, and nobody else is or was told so. False: it was inserted before, or
-  // the filter errs.
+  // Inserts a value. True: the value is new, and no other caller gets or got this answer. False: it
+  // was inserted before, or the filter errs.
   bool InsertAndTell(std::uint64_t hash);
   // False: the value was surely never inserted.
   bool Contains(std::uint64_t hash) const;
 
-  // The same for many values, prefetched: over twice as fast. `is_new` and `found` have room for as
-  // many answers; a value that stands twice in `hashes` is told new at most at its first place.
+  // Handles many values, with prefetch: over twice as fast. `is_new` and `found` have room for as
+  // many answers. A repeated value in `hashes` is new at most at its first place.
   void InsertAndTell(std::span<const std::uint64_t> hashes, bool* is_new);
   void Contains(std::span<const std::uint64_t> hashes, bool* found) const;
 
@@ -86,9 +86,9 @@ class BlockFilter {
   // Sets the bits that are set in `bits`, which are block_bytes() of a filter of the same shape.
   // About 10 us per block.
   void UnionBlock(std::uint64_t block, Bytes bits);
-  // The same of a part of a block, which begins at byte `at` of the filter; both multiples of 8.
+  // Unites a part of a block, which begins at byte `at` of the filter; both multiples of 8.
   void UnionPart(std::uint64_t at, Bytes bits);
-  // Such a part as it is now.
+  // Returns the present content of such a part.
   Bytes Part(std::uint64_t at, std::uint64_t bytes) const {
     return Block(at / block_bytes()).subspan(at % block_bytes(), bytes);
   }
@@ -96,8 +96,8 @@ class BlockFilter {
   std::uint64_t OffsetOf(std::uint64_t hash) const {
     return SplitBlockOf(hash, shape_.split_blocks) * kSplitBlockBytes;
   }
-  // All blocks of `other`, at once: for small filters; a core unites large ones block by block.
-  // Returns: kOk, kFailedPrecondition (the shapes differ: nothing changed).
+  // Unites all blocks of `other` at once: for small filters; a core unites large filters block by
+  // block. Errors: kFailedPrecondition (the shapes differ: no change).
   Status Union(const BlockFilter& other);
 
   // ---- Background work.
@@ -134,7 +134,7 @@ class BlockFilter {
     return begin + (split_block & split_block_mask_) * kSplitBlockBytes;
   }
 
-  // What every block reads as before it is touched. Never written.
+  // Content of every block before it is touched. Never written.
   alignas(64) static std::byte untouched_block_[limits::kFilterBlockBytes];
 
   const FilterShape shape_;
@@ -143,8 +143,8 @@ class BlockFilter {
   std::uint64_t split_block_mask_ = 0;  // and their number less one.
   std::uint64_t bits_set_ = 0;
   std::vector<std::byte*> blocks_;
-  // Node offsets of the blocks' own memory. The first `whole_blocks_` ones were cut from whole
-  // blocks of the core's memory, the others are chunks.
+  // Node offsets of the blocks' own memory. The first `whole_blocks_` were cut from whole blocks of
+  // the core's memory, the rest are chunks.
   std::vector<std::uint64_t> offsets_;
   std::uint64_t whole_blocks_ = 0;
   SharedDirectory directory_;  // Of blocks that are touched, for direct readers.

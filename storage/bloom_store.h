@@ -1,4 +1,4 @@
-// The operations of one bloom partition.
+// Operations of a bloom partition.
 //
 // daemon/ops/bloom_ops -> partition -> [BloomStore] -> BlockFilter
 #pragma once
@@ -17,8 +17,8 @@ namespace tidepool::storage {
 
 class Partition;
 
-// The filter lies outside of the log and is changed in place, so the memory that it has at creation
-// is all that it ever takes, but for what a durable one copies into the log for each checkpoint
+// The filter lies outside of the log and is changed in place. It takes all its memory at
+// creation; a durable filter also copies changes into the log for each checkpoint
 // (filter_pieces.h).
 //
 // Owner core only.
@@ -44,25 +44,25 @@ class BloomStore final : public Store {
   bool Contains(std::uint64_t hash) const { return filter_->Contains(hash); }
   const BlockFilter& filter() const { return *filter_; }
 
-  // Sets the bits of blocks `*block` on of `other`, at most `blocks_max` that have any, and moves
-  // `*block` behind the last one looked at. Any number of times: bits are only ever set. REQUIRES:
+  // Sets the bits of `other` from block `*block` on, in at most `blocks_max` blocks with bits, and
+  // moves `*block` behind the last visited block. Repeatable: bits are only ever set. REQUIRES:
   // both filters have the same shape. True: more to do.
   bool UnionSlice(const BloomStore& other, std::uint64_t* block, std::uint64_t blocks_max);
 
   // Sets the bits of a whole block. True: some were new.
   bool UnionBlock(std::uint64_t block, Bytes bits);
 
-  // Of a filter that moves here: the same, and no change of this partition.
+  // Unites a filter that moves here, without a change of this partition.
   void ImportBlock(std::uint64_t block, Bytes bits);
 
-  // ---- Of a durable one.
+  // ---- Durable filters.
   bool has_unsaved() const { return pieces_ != nullptr && pieces_->has_changed(); }
-  // What has changed so far is to be in the log before a checkpoint.
+  // Marks the present changes for the log, before a checkpoint.
   void BeginSave() { pieces_->Take(); }
   // As CheckpointSource::SaveSlice.
   CheckpointSource::Save SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes);
-  // Recovery: into an empty filter, of a record that counts its key and value, or no value if it
-  // cannot be read. False: it is none of this filter.
+  // Recovery: adds a record that counts to an empty filter: key and value, or no value if it cannot
+  // be read. False: the record does not belong to this filter.
   bool Adopt(Bytes key, std::uint64_t location, Bytes bits);
 
   // Not owned; must outlive the partition or be removed.
@@ -71,7 +71,7 @@ class BloomStore final : public Store {
 
   // ---- Store
   bool valid() const override { return filter_ != nullptr; }
-  // The estimated number of distinct values; above 0 once there is one.
+  // The estimated number of distinct values; above 0 after the first insert.
   std::uint64_t size() const override;
   // The filter, whatever it holds.
   std::uint64_t payload_bytes() const override { return filter_->allocated_bytes(); }
@@ -91,7 +91,7 @@ class BloomStore final : public Store {
 
   Partition& partition_;
   std::unique_ptr<BlockFilter> filter_;
-  std::unique_ptr<FilterPieces> pieces_;  // Of a durable one.
+  std::unique_ptr<FilterPieces> pieces_;  // For a durable filter.
   std::vector<Observer*> observers_;
 };
 

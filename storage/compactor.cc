@@ -93,7 +93,7 @@ bool Compactor::MakeRoomFor(std::uint64_t location, std::uint64_t bytes) {
          Room::kReady;
 }
 
-// What is in the victim itself goes with it.
+// Records in the victim itself go with it.
 bool Compactor::IsNeeded(const RecordHeader& tombstone) {
   // Those of partitions that began behind a loss keep it from being told of them.
   if (tombstone.type == RecordType::kDrop) {
@@ -103,7 +103,7 @@ bool Compactor::IsNeeded(const RecordHeader& tombstone) {
   Partition* partition = finder_.FindLive(PartitionId(tombstone.partition));
   if (partition == nullptr || Lsn(tombstone.lsn) < partition->tombstone_floor()) return false;
   if (partition->store().HasKey(Log::KeyOf(tombstone))) return false;  // A newer put says more.
-  // What would have to be read to tell is taken for another key.
+  // A record that must be read to decide is taken for another key.
   if (log_.blocked()) log_.Unblock();
   return true;
 }
@@ -188,7 +188,7 @@ bool Compactor::MayFind(double wanted) {
 void Compactor::NoteNothingFound(double wanted) {
   if (search_.segments == 0) search_.dead_bytes = log_.dead_bytes();
   search_.segments += SampleSegments();
-  // What was passed when more was wanted may do for the lesser wish: only the larger one is
+  // Victims passed for the larger wish may do for the lesser wish: only the larger is
   // refuted.
   search_.dead_share = std::max(search_.dead_share, wanted);
   if (search_.segments < log_.segments().end() - 1) return;
@@ -201,8 +201,8 @@ bool Compactor::Slice(absl::FunctionRef<bool()> done) {
     if (victim_ == 0 && !returned_.empty()) {
       const Returned next = returned_.back();
       returned_.pop_back();
-      // All that it had may have died since. Pins are no matter: who wanted a record of it while it
-      // was read back holds one, and it is not chosen a second time.
+      // All its records may have died since. Pins do not matter: an operation that wanted a record
+      // during the read holds a pin, and the segment is not chosen twice.
       const Segment& segment = log_.segments()[next.segment];
       if (segment.state != SegmentState::kSealed || segment.number != next.number) continue;
       Begin(next.segment);

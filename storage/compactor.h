@@ -18,14 +18,14 @@ namespace tidepool::storage {
 class PartitionFinder {
  public:
   virtual ~PartitionFinder() = default;
-  // The partition, live or being dropped, whose index refers to `location`; `slot` is where. Null:
+  // The partition, live or being dropped, whose index refers to `location` through `slot`. Null:
   // the record is dead.
   virtual Partition* FindHolder(const RecordHeader& record, std::uint64_t location,
                                 std::uint64_t** slot, bool* dropped) = 0;
   // The partition with this id, live or being filled, or null.
   virtual Partition* FindLive(PartitionId id) = 0;
   virtual std::uint64_t NowMs() = 0;
-  // What NowMs() said last: compaction inside an operation must not be ahead of the operation.
+  // Last result of NowMs(): compaction inside an operation must not be ahead of the operation.
   virtual std::uint64_t LastNowMs() const = 0;
 };
 
@@ -36,7 +36,7 @@ struct CompactorCounters {
 };
 
 // Owner core only. Victims are chosen by cost-benefit (dead share times age, over the cost of
-// moving the rest), relocated records are kept apart from new ones. A victim with a pin is left
+// moving the rest); relocated records are kept apart from new records. A pinned victim is left
 // alone.
 class Compactor final : public Reclaimer {
  public:
@@ -55,17 +55,17 @@ class Compactor final : public Reclaimer {
   void Compact(std::uint32_t segment) {
     returned_.push_back({segment, log_.segments()[segment].number});
   }
-  // The next slices compact this one, which is sealed. There must be no victim under way.
+  // The next slices compact this sealed segment. No victim may be under way.
   void Begin(std::uint32_t victim);
   bool has_victim() const { return victim_ != 0; }
-  // There is one, and its memory comes free then.
+  // A victim is under way, and its memory will come free.
   bool WinsMemory() const { return has_victim() && log_.segments()[victim_].slot == 0; }
   // The last step has found no memory to move records to.
   bool starves() const { return starves_; }
   std::uint32_t returned() const { return static_cast<std::uint32_t>(returned_.size()); }
   // Compacts whole victims, the most dead of each sample first, until a block is free; false only
-  // after a round over all segments. Only victims that are at least an eighth dead: at most 8
-  // segments are copied, some ms, for one that is won.
+  // after a round over all segments. Victims are at least an eighth dead: at most 8 segments are
+  // copied, some ms, for one gained block.
   bool ReclaimBlock() override;
 
   const CompactorCounters& counters() const { return counters_; }
@@ -77,7 +77,7 @@ class Compactor final : public Reclaimer {
  private:
   enum class Step : std::uint8_t { kDone, kMore, kNoMemory };
 
-  // Of durable streams only what is below a mark: recovery has the copies or the original then.
+  // Durable streams: only segments below a checkpoint; recovery then has copies or the original.
   static bool IsAllowed(const Segment& segment) {
     return !IsDurable(segment.stream) || segment.marked;
   }
@@ -108,7 +108,7 @@ class Compactor final : public Reclaimer {
   std::uint32_t victim_ = 0;  // 0: none.
   std::uint32_t victim_at_ = 0;
   bool starves_ = false;
-  std::uint64_t oldest_ = 0;  // Of the durable segments beside it; 0: all it has is kept.
+  std::uint64_t oldest_ = 0;  // Of the durable segments beside it; 0: all is kept.
   std::uint32_t choose_from_ = 1;
   // A round over all segments: how many were looked at in vain, how many bytes were dead when it
   // began, and the largest share asked for on the way.
@@ -118,7 +118,7 @@ class Compactor final : public Reclaimer {
     double dead_share = 0;
   };
   Search search_;
-  // What the last such round refuted: no victim of at least this share with this many bytes dead.
+  // Refuted by the last round: no victim has at least this share with this many dead bytes.
   struct Nothing {
     std::uint64_t dead_bytes = ~0ull;
     double dead_share = 0;
@@ -128,7 +128,7 @@ class Compactor final : public Reclaimer {
   bool sweeping_ = false;
   std::uint32_t sweep_segment_ = 0;
   std::uint32_t sweep_at_ = 0;
-  std::uint64_t sweep_number_ = 0;  // Of the segment that sweep_at_ is in.
+  std::uint64_t sweep_number_ = 0;  // Number of the segment of sweep_at_.
   std::uint64_t sweep_min_ms_ = 0;
   std::uint64_t sweep_began_ns_ = 0;
   std::uint64_t sweep_not_before_ns_ = 0;

@@ -9,7 +9,7 @@
 namespace tidepool::storage {
 namespace {
 
-// Touched blocks kept at hand: one for the log, one for the index.
+// Touched blocks kept at hand: a block for the log, a block for the index.
 constexpr std::uint64_t kReadyBlocks = 2;
 
 }  // namespace

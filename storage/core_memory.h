@@ -1,4 +1,4 @@
-// One core's share of the node's arenas: whole blocks, chunks cut from blocks, and the reserve.
+// A core's share of the node's arenas: whole blocks, chunks cut from blocks, and the reserve.
 //
 // ArenaPool -> [CoreMemory] -> Log (segments), TagIndex (buckets), tables.
 #pragma once
@@ -14,16 +14,16 @@
 namespace tidepool::storage {
 
 enum class MemoryClass : std::uint8_t {
-  kUser,     // What a put needs; never touches the reserve.
-  kReserve,  // Deletes and compaction: the reserve when nothing else is left.
+  kUser,     // For puts; never touches the reserve.
+  kReserve,  // Deletes and compaction: the reserve when all else is used.
 };
 
 inline constexpr std::uint64_t kChunkBytesMin = 4096;
 
 // Owner core only. Node offsets as ArenaPool defines them; 0 is failure.
 //
-// Invariant: blocks held = segments + blocks cut into chunks + ready ones; the reserve drawn never
-// exceeds the reserve promised.
+// Invariant: blocks held = segments + blocks cut into chunks + ready blocks; the reserve drawn
+// never exceeds the reserve promised.
 class CoreMemory {
  public:
   CoreMemory(ArenaPool& pool, std::uint64_t reserve_blocks);
@@ -46,8 +46,8 @@ class CoreMemory {
   std::uint64_t AllocateChunk(std::uint64_t bytes);
   void FreeChunk(std::uint64_t node_offset, std::uint64_t bytes);
 
-  // Takes one more block to have at hand, so that an operation that begins a segment takes no lock.
-  // True: more to do.
+  // Takes a further block ahead, so that an operation that begins a segment takes no lock. True:
+  // more to do.
   bool KeepReady();
 
   // Blocks that a put could still get, on this core, without compaction.
@@ -57,7 +57,7 @@ class CoreMemory {
   std::uint64_t blocks_reserved() const {
     return reservation_ == nullptr ? 0 : reservation_->left();
   }
-  // Takes a block of a reservation, as AllocateBlock. 0: none is left.
+  // Takes a block of a reservation, as AllocateBlock. 0: no block is left.
   std::uint64_t TakeReserved(Reservation& from);
   // Gives the ready blocks back.
   void DropReady();
@@ -72,7 +72,7 @@ class CoreMemory {
 
  private:
   friend class ReservationScope;
-  // One block cut into chunks: a binary tree of the longest free run below each node, in powers of
+  // A block cut into chunks: a binary tree of the longest free run below each node, in powers of
   // two.
   struct Buddy {
     std::uint64_t block = 0;

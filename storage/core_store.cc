@@ -15,10 +15,10 @@ namespace {
 constexpr std::uint64_t kStepsPerClockRead = 8;
 constexpr std::uint64_t kFetchedSliceNs = 50'000;
 constexpr std::uint64_t kIndexPauseNs = 60'000'000'000;
-// After each reading for an index the device is left for so many times as long to operations, if
-// there were some a moment ago. Without rests tags that are rebuilt took half of the device: with
-// one client, 3.4 reads for each of its operations, with 64 up to 40,000 a second beside theirs.
-// There is time: tags are rebuilt 6 doublings before they have to be.
+// Pause after each reading for an index: the device serves operations for this multiple of its
+// time, if there were operations a moment ago. Without pauses the rebuild of tags took half of the
+// device: with one client, 3.4 reads for each of its operations, with 64 up to 40,000 a second
+// beside theirs. There is time: tags are rebuilt 6 doublings before they have to be.
 constexpr std::uint64_t kIndexRests = 9;
 constexpr std::uint64_t kDeviceIdleNs = 100'000'000;
 constexpr std::uint64_t kLookPauseMs = 10;
@@ -151,7 +151,7 @@ Result<std::unique_ptr<Partition>> CoreStore::MakePartition(PartitionId id, Term
                         " is to be durable at once, and the device was not recovered");
     }
     options.tombstones = true;
-    // Their slots are published before the commit, so nobody may look at them but through here.
+    // Their slots are published before the commit, so readers may reach them only through here.
     if (options.durability == Durability::kSync) options.update_in_place = false;
   }
   const Status exhausted(StatusCode::kResourceExhausted,
@@ -312,7 +312,7 @@ bool CoreStore::IndexSlice(absl::FunctionRef<bool()> done) {
   return false;
 }
 
-// What cannot be done for records on a device goes on when they are there.
+// Work that needs records on devices continues when they are there.
 bool CoreStore::IndexSlices(absl::FunctionRef<bool()> done) {
   if (fetching_index_ || clock_.MonotonicNs() < index_not_before_ns_) return false;
   const bool more = IndexSlice(done);
@@ -327,7 +327,7 @@ bool CoreStore::IndexSlices(absl::FunctionRef<bool()> done) {
     if (now_ns < last_fetch_ns_ + kDeviceIdleNs) {
       index_not_before_ns_ = now_ns + kIndexRests * (now_ns - begin_ns);
     }
-    // One that cannot be read holds the work up: tags get worse, and a filter is not made anew.
+    // An unreadable record holds the work up: tags get worse, and a filter is not rebuilt.
     if (log_.lost() != StatusCode::kOk) index_not_before_ns_ = end_ns + kIndexPauseNs;
     log_.Unblock();
   });
@@ -365,7 +365,7 @@ std::vector<int> CoreStore::device_descriptors() const {
   return descriptors;
 }
 
-// Of a core that others wait for. What it has at hand is theirs.
+// For a core that other cores wait for: its blocks at hand are theirs.
 void CoreStore::TellRoom() {
   memory_.DropReady();
   const std::uint64_t now_ms = NowMs();

@@ -1,4 +1,4 @@
-// One owner core's data: its memory, its log, its partitions, and the work behind the operations.
+// Data of an owner core: its memory, log and partitions, and the work behind the operations.
 //
 // daemon's core -> [CoreStore] -> Partition -> its kind's store -> index and log.
 #pragma once
@@ -31,18 +31,18 @@ namespace tidepool::storage {
 
 struct CoreStoreOptions {
   CoreId core;
-  // Where records go that DRAM has no room for; null: nowhere. Must outlive the store.
+  // Volume for records that DRAM has no room for; null: no devices. Must outlive the store.
   Volume* volume = nullptr;
-  // Blocks set aside so that deletes, reads and compaction work on a full store: two per stream
-  // that is used, and as many again with a volume.
+  // Blocks set aside for deletes, reads and compaction on a full store: two per used stream, and as
+  // many again with a volume.
   std::uint64_t reserve_blocks = 4;
   // Buckets that a new partition starts with: rounded up to a power of two of at least 64, and down
   // when memory does not allow it. About 5 records per bucket.
   std::uint64_t buckets_initial = 64;
-  // Segments looked at per choice of what to compact, at least 1: bounds a step to some 10 us
-  // however large the store is. Tests only: fewer.
+  // Segments examined per choice of a compaction victim, at least 1: bounds a step to some 10 us
+  // for any store size. Tests only: fewer.
   std::uint32_t victim_sample_segments = 4096;
-  // Of durable partitions: how much time may pass between a change and the checkpoint that covers
+  // Durable partitions: longest time between a change and the checkpoint that covers
   // it.
   std::uint64_t checkpoint_interval_ms = 1000;
   // Tests only: smaller pages make deep trees of few keys.
@@ -57,14 +57,14 @@ struct MemoryUsage {
   std::uint64_t tables_bytes = 0;   // Other chunks: segment table, guards, values under way, slack.
   std::uint64_t segment_bytes = 0;  // Blocks of the log and of extents.
   std::uint64_t live_bytes = 0;     // Records and extents that an index refers to, in DRAM.
-  std::uint64_t dead_bytes = 0;     // Of segments: what compaction can win.
+  std::uint64_t dead_bytes = 0;     // In segments: the gain of compaction.
   std::uint64_t tombstone_bytes = 0;     // Part of live_bytes.
   std::uint64_t ready_bytes = 0;         // Touched blocks kept at hand.
   std::uint64_t reserve_bytes = 0;       // Set aside for deletes and compaction.
   std::uint64_t used_bytes = 0;          // All blocks that this core holds.
-  std::uint64_t limit_bytes = 0;         // Of the node, shared by its cores.
+  std::uint64_t limit_bytes = 0;         // Limit of the node, shared by its cores.
   std::uint64_t spilled_bytes = 0;       // Segments on devices; not part of used_bytes.
-  std::uint64_t spilled_live_bytes = 0;  // Of these, records that an index refers to.
+  std::uint64_t spilled_live_bytes = 0;  // Records on devices that an index refers to.
 };
 
 struct StoreCounters {
@@ -73,7 +73,7 @@ struct StoreCounters {
   std::uint64_t expired_records = 0;
   std::uint64_t rebuilt_buckets = 0;
   std::uint64_t refused_for_memory = 0;
-  std::uint64_t durable_bytes = 0;  // Of changes of durable partitions, each once.
+  std::uint64_t durable_bytes = 0;  // Changes of durable partitions, each counted once.
   SpillCounters spill;
   CheckpointCounters checkpoint;
   CommitCounters commit;
@@ -84,8 +84,8 @@ struct StoreCounters {
 // not.
 class CoreStore final : private PartitionFinder, private CheckpointSource {
  public:
-  // Returns: kResourceExhausted (the pool cannot promise the reserve), kInvalidArgument, and what
-  // Device::OpenQueue returns.
+  // Creates the store. Errors: kResourceExhausted (the pool cannot promise the reserve),
+  // kInvalidArgument, and as Device::OpenQueue.
   static Result<std::unique_ptr<CoreStore>> Create(const CoreStoreOptions& options, ArenaPool* pool,
                                                    const Clock* clock);
   ~CoreStore() override;
@@ -94,11 +94,11 @@ class CoreStore final : private PartitionFinder, private CheckpointSource {
 
   CoreId core() const { return options_.core; }
 
-  // The partition lives until DropPartition. Returns: kAlreadyExists, kResourceExhausted,
-  // kFailedPrecondition (it is to be durable, and there is no volume; or kSync, and Recover was not
-  // called), kInvalidArgument (it is to be kSync, and is of kind bloom).
+  // Adds a partition, which lives until DropPartition. Errors: kAlreadyExists, kResourceExhausted,
+  // kFailedPrecondition (durable without a volume; or kSync before a call of Recover),
+  // kInvalidArgument (kSync with kind bloom).
   Result<Partition*> AddPartition(PartitionId id, Term term, const PartitionOptions& options);
-  // Null if this core does not hold it. One hash look-up.
+  // Returns null if this core does not hold the partition. A single hash look-up.
   Partition* Find(PartitionId id) const {
     const auto found = partitions_.find(id.value());
     return found == partitions_.end() ? nullptr : found->second.get();
@@ -113,7 +113,7 @@ class CoreStore final : private PartitionFinder, private CheckpointSource {
   Partition* FindIncoming(PartitionId id) const;
   // As DropPartition.
   void DropIncoming(PartitionId id);
-  // Held from now on, under a term above the one it was filled under. Null if there is none.
+  // Holds an incoming partition from now on, under a term above its earlier term. Null: unknown.
   Partition* Adopt(PartitionId id, Term term);
   std::size_t partition_count() const { return partitions_.size(); }
   // Calls `visit(Partition&)` for each, in no order; it may neither add nor drop any.
@@ -122,28 +122,28 @@ class CoreStore final : private PartitionFinder, private CheckpointSource {
     for (auto& [id, partition] : partitions_) visit(*partition);
   }
 
-  // One step of the work behind the operations, of about `budget_ns` (a few us may come on top):
+  // Runs a step of the work behind the operations, of about `budget_ns` (a few us may come on top):
   // freeing, expiry, compaction, tags, memory touched ahead. Ends the validity of views that
   // operations returned. True: more to do now.
   bool BackgroundSlice(std::uint64_t budget_ns);
 
-  // ---- Records that are on a device.
-  // The operation that has just ended has met some, or one that cannot be read: it has changed
-  // nothing, and what it returned means nothing. Ask after each operation, and then Fetch or
-  // TakeLost, before the next one.
+  // ---- Records on a device.
+  // True if the operation that has just ended met records on a device, or an unreadable record: it
+  // changed nothing, and its outcome is void. Ask after each operation, and call Fetch or TakeLost
+  // before the next operation.
   bool blocked() const { return log_.blocked(); }
-  // kOk: they only have to be fetched. kDataLoss, kDeviceError: one cannot be read; unblocks.
+  // kOk: the records can be fetched. kDataLoss, kDeviceError: a record is unreadable; unblocks.
   StatusCode TakeLost();
-  // Before an operation, where others may have run since its records were fetched: what they used
-  // is not kept for it.
+  // Begins an operation after others may have run with the same fetched records: records that they
+  // used are not kept for it.
   void BeginRun() const { log_.BeginRun(); }
-  // What was met is not needed.
+  // Discards the wanted records.
   void SkipWanted() { log_.Unblock(); }
-  // Reads what is wanted; `run` is called from Poll, to run the operation again, which finds the
-  // records as long as `run` lasts. If it meets more, `run` itself must call Fetch.
+  // Reads the wanted records. Poll calls `run` to repeat the operation, which finds the records
+  // while `run` lasts. If it meets more records, `run` itself must call Fetch.
   void Fetch(std::function<void()> run);
-  // No memory now, but there will be some without anything being deleted: who was refused had
-  // better wait.
+  // True if memory will come without deletes: a refused operation should
+  // wait.
   bool makes_room() const { return log_.makes_room(); }
   bool has_room() const {
     return memory_.BlocksAvailable() + memory_.blocks_reserved() > kBlocksLeftMax;
@@ -153,7 +153,7 @@ class CoreStore final : private PartitionFinder, private CheckpointSource {
     return !memory_.pool().room_waits() &&
            memory_.BlocksAvailable() > memory_.block_count_max() / 16 + 2 * kOperationBlocks;
   }
-  // Returns what the operation lacked that was refused memory since the last call.
+  // Returns the blocks that the refused operation lacked since the last call.
   Refusal TakeRefused() { return log_.TakeRefused(); }
   void NoteRefused(std::uint64_t blocks = kOperationBlocks) { log_.NoteRefused(blocks); }
 
@@ -180,74 +180,74 @@ class CoreStore final : private PartitionFinder, private CheckpointSource {
   bool TakeRoomNews() { return room_core_ != nullptr && ArenaPool::TakeRoomNews(room_core_); }
   // True while a reservation of the node waits: this core may have to make room.
   bool room_waits() const { return spiller_ != nullptr && memory_.pool().room_waits(); }
-  // Moves on what devices do. Returns how much was done. Ends the validity of views.
+  // Continues the devices' work. Returns the number of steps. Ends the validity of views.
   unsigned Poll() {
     return spiller_ == nullptr ? 0 : PollRing() + spiller_->Poll() + checkpointer_->Poll();
   }
-  // Before the core sleeps: what Poll would hand to the devices in turns goes now. False: Poll has
-  // something to do at once.
+  // Submits at once the requests that Poll would submit in turns; before the core sleeps. False:
+  // Poll has work at once.
   bool SubmitToDevices() {
     if (spiller_ == nullptr) return true;
     ring_->Submit();
     const bool nothing = checkpointer_->Submit();
     return spiller_->Submit() && nothing;
   }
-  // Readable while there is something for Poll.
+  // The descriptors are readable while Poll has work.
   std::vector<int> device_descriptors() const;
 
   // ---- Durable partitions.
-  // What an earlier incarnation has left on the volume: fills incoming partitions, which the caller
-  // adopts, each under a term above the one given here, or drops. To be called once, before the
-  // first partition, of a volume that keeps its slots, also if there is no partition to recover.
-  // What it has filled is durable when it returns. Waits for the devices. Errors: kDeviceError,
-  // kDataLoss (no sound checkpoint, though there should be one), kResourceExhausted (the indexes
-  // need more memory); then the store must not be used.
+  // Fills incoming partitions from the records that an earlier incarnation left on the volume. The
+  // caller adopts each under a term above the term given here, or drops it. Call it once, before
+  // the first partition, on a volume that keeps its slots, also without partitions to recover. The
+  // filled partitions are durable when it returns. Waits for the devices. Errors: kDeviceError,
+  // kDataLoss (no sound checkpoint, though there should be a checkpoint), kResourceExhausted (the
+  // indexes need more memory). After an error the store must not be used.
   Result<RecoveryReport> Recover(std::span<const RecoverablePartition> partitions);
-  // Forces a checkpoint. `done` is called from Poll: all that was applied before this call outlives
-  // a crash; or kDeviceError, see commit_failed. With a volume only. `is_last`: as
+  // Forces a checkpoint. Poll calls `done`: all changes applied before this call survive a
+  // crash; or kDeviceError, see commit_failed. With a volume only. `is_last`: as
   // Checkpointer::Persist.
   void Persist(std::function<void(Status)> done, bool is_last = false) {
     checkpointer_->Persist(std::move(done), is_last);
   }
-  // It has devices, and so may have durable partitions.
+  // True with devices: the store may have durable partitions.
   bool checkpoints() const { return checkpointer_ != nullptr; }
-  // Wall time of the last checkpoint, 0: there is none.
+  // Wall time of the last checkpoint; 0: no checkpoint.
   std::uint64_t last_durable_at_ms() const {
     return checkpointer_ == nullptr ? 0 : checkpointer_->last_durable_at_ms();
   }
-  // After an operation on this partition: the position that must be durable before anybody hears of
-  // its outcome; 0: none. One compare, but for Durability::kSync. A read waits for all that was
-  // changed in its partition, whether it has met that or not.
+  // Returns the position that must be durable before the outcome of the last operation on this
+  // partition is revealed; 0: no wait. A single compare, except for Durability::kSync. A read waits
+  // for all changes of its partition, whether it has met them or not.
   std::uint64_t TakeCommitWait(const Partition& partition) const {
     if (partition.options().durability != Durability::kSync) [[likely]]
       return 0;
     const std::uint64_t position = partition.commit_position();
     return position > ring_->durable_position() ? position : 0;
   }
-  // Moves in Poll: whoever waits for this position or a smaller one waits no more.
+  // Moves in Poll, and ends the wait for this position or a smaller position.
   std::uint64_t durable_position() const {
     return ring_ == nullptr ? 0 : ring_->durable_position();
   }
-  // Other than kOk: the device has failed (kDeviceError). Nothing becomes durable any more, writes
-  // to durable partitions are to be refused, reads go on.
+  // Other than kOk: the device has failed (kDeviceError). No change becomes durable any more,
+  // writes to durable partitions are to be refused, reads go on.
   StatusCode commit_failed() const {
     return checkpointer_ == nullptr ? StatusCode::kOk : checkpointer_->failed();
   }
 
-  // Wall time in ms that never goes back; what operations take as now_ms.
+  // Wall time in ms that never goes back; operations take it as now_ms.
   std::uint64_t NowMs() override;
-  // What it has said last; no clock is read.
+  // Last result of NowMs; reads no clock.
   std::uint64_t LastNowMs() const override { return now_ms_; }
 
   MemoryUsage usage() const;
   StoreCounters counters() const;
 
   // ---- Direct readers, in other processes (layout.h).
-  // They may read until `until_ns` (monotonic), as this core may serve until then. Where the lease
-  // that they were shown has run out by `now_ns`, others may have served meanwhile: so the guards
-  // of all partitions are changed first, and opened again of those that `is_granted` confirms.
-  // `now_ns` is to be read before `until_ns` and before what `is_granted` goes by: a core that is
-  // stopped between would open what has become another's meanwhile.
+  // Allows direct reads until `until_ns` (monotonic), as this core may serve until then. If the
+  // lease shown before has run out by `now_ns`, other cores may have served meanwhile: the guards
+  // of all partitions are changed first, and opened again for partitions that `is_granted`
+  // confirms. Read `now_ns` before `until_ns` and before the state behind `is_granted`: a core that
+  // stops between the reads would open a partition that has another owner by then.
   void ShowLease(std::uint64_t until_ns, std::uint64_t now_ns,
                  absl::FunctionRef<bool(const Partition&)> is_granted);
   // Readers take the monotonic clock plus `offset_ns` for the time of expiry from now on, as this
@@ -255,11 +255,11 @@ class CoreStore final : private PartitionFinder, private CheckpointSource {
   void ShowWallOffset(std::int64_t offset_ns);
   // Where the core's thread shows that it lives: SharedRoot::life.
   std::uint64_t* life_words() { return root_->life; }
-  // The core serves nothing any more. Until ShowLease.
+  // Ends all direct reads, until ShowLease.
   void EndLease();
   // Monotonic ns; 0: none.
   std::uint64_t shown_lease_ns() const;
-  // How the partition is read. None: not at all, or not now; who asks is to send operations.
+  // Returns how to read the partition. Unset: not directly now; the reader sends operations.
   std::optional<DirectView> ViewOf(const Partition& partition) const;
 
   // Walks everything; for tests. Ends the program at the first broken invariant.

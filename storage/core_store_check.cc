@@ -121,7 +121,7 @@ void CoreStore::CheckInvariants() {
     if (segment.guessed) continue;
     const std::uint64_t indexed = live.contains(index) ? live[index] : 0;
     TP_CHECK(segment.live >= indexed);
-    // What is live and in no index is a tombstone that is still needed.
+    // A live record in no index is a tombstone that is still needed.
     TP_CHECK(segment.live - indexed <= tombstones);
     if (segment.state == SegmentState::kExtent && segment.live == 0) ++unpublished;
     if (segment.extent) continue;
@@ -135,7 +135,7 @@ void CoreStore::CheckInvariants() {
   TP_CHECK(live_bytes == log_.live_bytes());
   TP_CHECK(tombstone_bytes == log_.tombstone_bytes());
 
-  // Else other cores have some.
+  // Otherwise other cores have some.
   if (options_.volume != nullptr && options_.volume->layout(0).cores == 1) {
     TP_CHECK(slots + options_.volume->slots_free() == options_.volume->slot_count());
   }

@@ -1,4 +1,4 @@
-// What direct readers are shown of a core: its lease, and where a partition is.
+// Publishes a core's lease and the places of its partitions to direct readers.
 #include <atomic>
 #include <bit>
 

@@ -1,6 +1,6 @@
-// Removing what has expired and is never asked for. Each segment knows the earliest expiry in it,
-// so only segments with something to remove are walked; a namespace's default time to live makes
-// whole segments expire together.
+// Removes expired records that are never read. Each segment knows the earliest expiry in it, so
+// only segments with something to remove are walked; a namespace's default time to live makes whole
+// segments expire together.
 #include <algorithm>
 
 #include "proto/base/check.h"
@@ -24,7 +24,7 @@ bool Compactor::SweepSlice(const Clock& clock, absl::FunctionRef<bool()> done) {
     sweep_at_ = 0;
     sweep_until_ms_ = now_ms;
     sweep_began_ns_ = clock.MonotonicNs();
-    // What is appended from now on notes itself; the round adds what it leaves behind.
+    // Later appends record their own expiry; the round adds the expiry of the rest.
     log_.set_next_expiry_ms(kNeverMs);
   }
   for (; sweep_segment_ < segments.end(); ++sweep_segment_, sweep_at_ = 0) {

@@ -1,4 +1,4 @@
-// What the log has of a durable filter, and what has changed since.
+// Pieces of a durable filter in the log, and the pieces changed since.
 //
 //   bloom_store -> [FilterPieces]
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace tidepool::storage {
 
-// A filter lies outside of the log and is changed in place. For a checkpoint each piece that has
-// changed is copied into the log, as a record whose key is the number of the piece; of these the
-// newest counts. Pieces of 4 KiB: where values are few and anywhere, pieces of a whole block would
-// write 16 times as much for each.
+// A filter lies outside of the log and is changed in place. For a checkpoint each changed piece is
+// copied into the log. The record's key is the number of the piece; the newest record of a piece
+// counts. Pieces have 4 KiB: for few scattered values, pieces of a whole block would write 16 times
+// as much per value.
 //
 // Owner core only. Memory beside --memory: 8 bytes for each piece, 12 once it has changed, 0.3 % of
 // the filter.
@@ -39,10 +39,10 @@ class FilterPieces {
     changed_.push_back(static_cast<std::uint32_t>(piece));
   }
   bool has_changed() const { return !changed_.empty() || !taken_.empty(); }
-  // What has changed so far is to be saved; what was taken before and is not saved stays.
+  // Marks all present changes for saving; earlier marks that are not yet saved stay.
   void Take();
   std::optional<std::uint32_t> NextTaken() const;
-  // Its record is being written: what changes from now on counts anew.
+  // The record of the piece is being written: later changes count anew.
   void BeginSave(std::uint32_t piece);
 
   // ---- Records.
@@ -53,7 +53,7 @@ class FilterPieces {
   static Key KeyOf(std::uint64_t piece);
   // None: it is no key of a piece of this filter.
   std::optional<std::uint32_t> PieceOf(Bytes key) const;
-  // Of its record; 0: it has none.
+  // Location of its record; 0: no record.
   std::uint64_t& location(std::uint32_t piece) { return locations_[piece]; }
   const std::vector<std::uint64_t>& locations() const { return locations_; }
 

@@ -177,8 +177,8 @@ HashOutcome HashStore::Get(Bytes key, std::uint64_t hash, std::uint64_t now_ms) 
   return outcome;
 }
 
-// What is read stays in DRAM longer, or comes back into it: at once, as waiting for a second read
-// warmed later and won nothing. Walks and writes do not count.
+// A read record stays in DRAM longer, or returns to it at once: waiting for a second read warmed
+// later and gained nothing. Walks and writes do not count.
 void HashStore::NoteRead(Found found) {
   RecordHeader& record = *found.record;
   if (locator_.Find(found.location()) != nullptr) {
@@ -252,7 +252,7 @@ std::uint64_t HashStore::ExpiryAt(std::uint64_t ttl_ms, Found found, std::uint64
   if (ttl_ms == kTtlKeep && found.slot != nullptr) return log_.ExpiryOf(*found.record);
   if (ttl_ms == kTtlDefault || ttl_ms == kTtlKeep) ttl_ms = partition_.options().ttl_ms;
   if (ttl_ms == 0) return 0;
-  // A time to live beyond the end of time is none.
+  // A time to live beyond the end of time is no limit.
   return now_ms + ttl_ms < now_ms ? 0 : now_ms + ttl_ms;
 }
 
@@ -386,7 +386,7 @@ bool HashStore::HeldBack(Found found, std::uint64_t hash) {
   return true;
 }
 
-// False: some of it must be fetched first, with what comes behind it.
+// False: part of it must be fetched first, with the records behind it.
 bool HashStore::AddChainAgain(std::uint64_t bucket) {
   bool complete = true;
   index_.VisitChain(bucket,

@@ -1,4 +1,4 @@
-// The operations of one hash partition.
+// Operations of a hash partition.
 //
 // daemon's handlers -> partition -> [HashStore]: look up in the tag index, decide, make a
 // LogRecord, and hand it to Partition::Apply.
@@ -45,19 +45,19 @@ struct PutOptions {
 enum class UpdateKind : std::uint8_t { kAdd, kAnd, kOr, kXor, kMin, kMax };
 enum class CounterType : std::uint8_t { kI64, kF64 };
 
-// What an operation answers. Expected outcomes carry no text: the daemon makes it.
+// Outcome of an operation. Expected outcomes carry no text: the daemon makes it.
 struct HashOutcome : StoredValue {
   StatusCode code = StatusCode::kOk;
   std::uint8_t value_flags = 0;  // kCounterFlags of `value`.
-  // Of the record as it is now; of the deleted one after Delete and Take; 0 if there is none.
+  // Version of the record as it is now; of the deleted record after Delete and Take; 0: no record.
   Lsn version;
-  // FetchUpdate: the 8 bytes before and after. Put: previous = the replaced version, 0 if none.
+  // FetchUpdate: the 8 bytes before and after. Put: previous = the replaced version, 0: no record.
   std::uint64_t previous = 0;
   std::uint64_t result = 0;
 };
 
-// What becomes of a record, as the caller of HashStore::Update decides. The value is read before
-// anything of the store changes, so it may be a view of the present one.
+// Decision about a record by the caller of HashStore::Update. The value is read before the store
+// changes, so it may be a view of the present value.
 struct UpdateDecision {
   enum class What : std::uint8_t { kKeep, kStore, kDelete };
   What what = What::kKeep;
@@ -77,25 +77,25 @@ struct RecordView {
 };
 
 struct IterateResult {
-  std::uint64_t cursor = 0;   // Where to go on; meaningless when done.
-  std::uint64_t records = 0;  // Accepted by the visitor and counted: what the cursor has passed.
-  // Passed, too, but nobody knows what they are: records on a device that cannot be read. Those
-  // that come with a cursor in the middle of their bucket were counted before.
+  std::uint64_t cursor = 0;   // Continuation; meaningless when done.
+  std::uint64_t records = 0;  // Accepted by the visitor, and passed by the cursor.
+  // Unreadable records on a device that the cursor passed. Records that come with a cursor in the
+  // middle of their bucket were counted before.
   std::uint64_t unreadable = 0;
   bool done = false;
 };
 
 // Owner core only, no locks. Views of keys and values need to live only for the call, and must not
-// point into the store unless said. `hash` is KeyHash(key); `now_ms` wall time that never goes back
-// (CoreStore::NowMs).
+// point into the store unless stated. `hash` is KeyHash(key); `now_ms` is wall time that never goes
+// back (CoreStore::NowMs).
 //
 // An expired record is absent to every operation, and its removal goes through Partition::Apply
-// before the answer. Codes are listed per operation; kResourceExhausted always means: nothing
-// changed, and reads, deletes and in-place updates still work. Where Log::blocked() says so after
-// an operation, it has met a record that must be fetched first: it has changed nothing, and what it
-// returned means nothing. Bounds: keys up to 16,384 bytes and
-// values up to 1 GiB, else kInvalidArgument. Without growth an operation costs two cache misses
-// (bucket, record); an insert splits at most one bucket.
+// before the answer. Codes are listed per operation. kResourceExhausted always means: nothing
+// changed, and reads, deletes and in-place updates still work. If Log::blocked() is true after an
+// operation, it met a record that must be fetched first: it changed nothing, and its outcome is
+// void. Bounds: keys up to 16,384 bytes and values up to 1 GiB, otherwise kInvalidArgument.
+// Without growth an operation costs two cache misses (bucket, record); an insert splits at most
+// one bucket.
 class HashStore : public Store {
  public:
   // Stages of a batch: hash all keys, prefetch all buckets, prefetch all records, apply. About 16
@@ -120,22 +120,22 @@ class HashStore : public Store {
   // stores nothing: kOk without a version.
   HashOutcome Put(Bytes key, std::uint64_t hash, Bytes value, const PutOptions& options,
                   std::uint64_t now_ms);
-  // The same with a value that was written ahead. The writer is empty after kOk and untouched else.
+  // Stores a value that was written ahead. After kOk the writer is empty, otherwise untouched.
   HashOutcome Put(Bytes key, std::uint64_t hash, ValueWriter& value, const PutOptions& options,
                   std::uint64_t now_ms);
 
-  // What another core's store had under this key: the record keeps its version and expiry. Of a
-  // frozen partition. False: no memory, and nothing changed; true: the writer is empty.
+  // Stores a record of another core's store: it keeps its version and expiry. For a frozen
+  // partition. False: no memory, no change; true: the writer is empty.
   bool Import(Bytes key, std::uint64_t hash, ValueWriter& value, std::uint8_t value_flags,
               std::uint64_t expiry_ms, Lsn version);
 
-  // Recovery: a record that lies where an earlier incarnation has written it, and whose key is not
-  // there yet; it needs not be in DRAM.
+  // Recovery: adds a record at the place where an earlier incarnation wrote it. Its key must be
+  // absent; the record need not be in DRAM.
   struct AdoptedRecord {
     std::uint64_t hash = 0;
     std::uint64_t location = 0;
     std::uint64_t payload_bytes = 0;  // Key and value.
-    Bytes key;                        // Of an ordered partition.
+    Bytes key;                        // For an ordered partition.
     bool expires = false;
   };
   // False: no memory for the index.
@@ -147,11 +147,11 @@ class HashStore : public Store {
   // As Delete; the value's view is as valid as that of Get.
   HashOutcome Take(Bytes key, std::uint64_t hash, std::uint64_t now_ms);
 
-  // Changes a counter of the given type by `operand` (the bits of an int64 or a double); absent
-  // counts as 0 and is created, or refused if `if_present`. Returns: kOk with previous and result;
-  // kNotFound (if present), kInvalidArgument (not a counter of this type; and/or/xor of a double),
-  // kOutOfRange (add overflows an int64: unchanged), kResourceExhausted. With an admission filter
-  // the first update of a key that was never sighted stores nothing: kOk, previous 0, no version.
+  // Changes a counter of the given type by `operand` (the bits of an int64 or a double). An absent
+  // counter counts as 0 and is created, or refused if `if_present`. Returns: kOk with previous and
+  // result; kNotFound (if present), kInvalidArgument (not a counter of this type; and/or/xor of a
+  // double), kOutOfRange (add overflows an int64: unchanged), kResourceExhausted. With an admission
+  // filter the first update of a never sighted key stores nothing: kOk, previous 0, no version.
   HashOutcome FetchUpdate(Bytes key, std::uint64_t hash, UpdateKind kind, CounterType type,
                           std::uint64_t operand, std::uint64_t now_ms, bool if_present = false);
   // Replaces the value if it equals `expected`; keeps the expiry, and the counter flag of 8 bytes.
@@ -162,9 +162,9 @@ class HashStore : public Store {
   // Appends to the value, which is created if absent; keeps the expiry, clears counter flags.
   // Returns: kOk with value_bytes, kOutOfRange (above 1 GiB), kInvalidArgument, kResourceExhausted.
   HashOutcome Append(Bytes key, std::uint64_t hash, Bytes suffix, std::uint64_t now_ms);
-  // Lets `decide` say what becomes of the record, given the present one (as Get answers; kNotFound:
-  // absent). It may be called more than once: the last call counts. Keeps the expiry. Returns: kOk
-  // with the version of the record as it is then (0: there is none), kInvalidArgument,
+  // Lets `decide` choose the change from the present record (as Get answers; kNotFound:
+  // absent). It may be called more than once: the last call counts. Keeps the expiry. Returns:
+  // kOk with the version of the resulting record (0: no record), kInvalidArgument,
   // kResourceExhausted.
   HashOutcome Update(Bytes key, std::uint64_t hash,
                      absl::FunctionRef<UpdateDecision(const HashOutcome& present)> decide,
@@ -192,24 +192,24 @@ class HashStore : public Store {
     return view.extent == nullptr || log_.LookExtent(view.location, *log_.Peek(view.location));
   }
 
-  // Meets what an operation on this key would, so that it is wanted (Log::blocked) before anything
-  // has changed.
+  // Looks the key up like an operation, so that its record is wanted (Log::blocked) before the
+  // first change.
   void Touch(Bytes key, std::uint64_t hash);
-  // For an operation to come, while another one is blocked: to be read together with what that one
-  // has met, as far as it makes sense. Not the segments of a large value.
+  // Wants the record of a coming operation while another operation is blocked, to read both
+  // together as far as useful. Without the segments of a large value.
   void TouchAhead(std::uint64_t hash);
 
   // Visits records in the order of their bit-reversed hash from `cursor` on (0: the beginning)
-  // until `records_max` were accepted or the visitor refuses one by returning false. A key that is
-  // present from the first to the last call of an iteration is visited exactly once however the
-  // index grows; one that comes or goes meanwhile at most once per life. Keys of one 64-bit hash
-  // are accepted or refused together: what was accepted beyond `records` is to be thrown away, and
-  // comes again. `records_max` may be exceeded by such keys. The visitor must not call the store.
+  // until `records_max` were accepted or the visitor refuses a record by returning false. A key
+  // that is present from the first to the last call of an iteration is visited exactly once however
+  // the index grows; a key that comes or goes meanwhile at most once per life. Keys of the same
+  // 64-bit hash are accepted or refused together: discard records accepted beyond `records`, they
+  // come again. `records_max` may be exceeded by these keys. The visitor must not call the store.
   IterateResult Iterate(std::uint64_t cursor, std::uint64_t records_max, std::uint64_t now_ms,
                         absl::FunctionRef<bool(const RecordView&)> visitor);
 
   const TagIndex& index() const { return index_; }
-  // Null: the partition has none.
+  // Null: the partition has no such filter.
   const AbsentFilter* absent_filter() const { return absent_.get(); }
   const AdmissionFilter* admission_filter() const { return admission_.get(); }
   // The key of the record at a location that index() has given.
@@ -249,13 +249,13 @@ class HashStore : public Store {
 
   // The frame of every write: look up, decide(found, change, outcome) -> false if the outcome
   // stands without a change, make room, apply. Decides again when making room has moved records.
-  // `blind`: what the key has now is of no matter, and need not be readable.
+  // `blind`: the caller does not use the present value, so it need not be readable.
   template <typename Decide>
   HashOutcome Change(Bytes key, std::uint64_t hash, std::uint64_t now_ms, Decide&& decide,
                      bool blind = false);
-  // What a look-up of this key has met that cannot be read.
+  // Returns the unreadable record that a look-up of this key has met.
   Found FindUnreadable(Bytes key, std::uint64_t hash);
-  // What an operation returns that has met a record which must be fetched.
+  // Outcome of an operation that met a record which must be fetched.
   static HashOutcome Blocked() {
     HashOutcome outcome;
     outcome.code = StatusCode::kUnavailable;
@@ -266,9 +266,9 @@ class HashStore : public Store {
     return index_.MakeRoom(change.hash) && (order_ == nullptr || order_->MakeRoom(change.key));
   }
   bool CanUpdateInPlace(const LogRecord& change, Found found) const;
-  // Whether what was looked up is to stay absent because its key is sighted for the first time.
+  // Returns whether the record stays absent because its key is sighted for the first time.
   bool HeldBack(Found found, std::uint64_t hash);
-  // Whether the prefilter says so, which spares the look-up.
+  // Returns whether the prefilter excludes the key, which spares the look-up.
   bool SurelyAbsent(std::uint64_t hash) const {
     return absent_ != nullptr && !absent_->MayContain(hash);
   }
@@ -277,9 +277,9 @@ class HashStore : public Store {
   // False, with the code set, if the condition does not hold.
   static bool ConditionHolds(const PutOptions& options, Found found, HashOutcome& outcome);
   bool BadPut(Bytes key, std::uint64_t value_bytes, std::uint8_t value_flags) const;
-  // Of a large value all must be in DRAM: else it is wanted, and nothing is set.
+  // All of a large value must be in DRAM: otherwise it is wanted, and the outcome is not set.
   void SetValue(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome);
-  // What is not read needs not be.
+  // An unread value need not be in DRAM.
   void SetView(const RecordHeader& record, std::uint64_t location, HashOutcome& outcome);
   void SetExtent(std::uint64_t location, const RecordHeader& record, HashOutcome& outcome);
   void NoteRead(Found found);
@@ -303,7 +303,7 @@ class HashStore : public Store {
   void UpdateInPlace(const LogRecord& change, Found found, Lsn lsn);
 
   bool HashAt(std::uint64_t location, std::uint64_t* hash) const;  // A TagIndex::HashReader.
-  bool FetchHashAt(std::uint64_t location, std::uint64_t* hash);   // The same; else it is wanted.
+  bool FetchHashAt(std::uint64_t location, std::uint64_t* hash);   // As HashAt; else it is wanted.
   auto Reader() const {
     return [this](std::uint64_t at, std::uint64_t* hash) { return HashAt(at, hash); };
   }
@@ -319,22 +319,22 @@ class HashStore : public Store {
   // Records of keys that an order reads in DRAM stay there.
   Stream stream_ = Stream::kVolatile;
   TagIndex index_;
-  std::uint64_t expected_records_;  // For which the index still has to be made ready.
-  TreeIndex* order_ = nullptr;      // Of an ordered partition: refers to the same records.
+  std::uint64_t expected_records_;  // The index is still to be prepared for these.
+  TreeIndex* order_ = nullptr;      // For an ordered partition: refers to the same records.
   std::size_t key_bytes_max_ = limits::kKeyBytesMax;
   // At most one of them.
   std::unique_ptr<AbsentFilter> absent_;
   std::unique_ptr<AdmissionFilter> admission_;
-  bool prefilter_made_ = true;  // Or none is wanted.
+  bool prefilter_made_ = true;  // Or not wanted.
   std::uint64_t payload_bytes_ = 0;
-  RecordHeader unreadable_{};                   // What Found::record of such a one points at.
-  Extent extent_;                               // What HashOutcome::extent points at.
-  std::vector<std::uint32_t> extent_segments_;  // What extent_.segments points at.
+  RecordHeader unreadable_{};                   // Target of Found::record if unreadable.
+  Extent extent_;                               // Target of HashOutcome::extent.
+  std::vector<std::uint32_t> extent_segments_;  // Target of extent_.segments.
   struct Visit {
     std::uint64_t position;
     std::uint64_t location;
   };
-  std::vector<Visit> visits_;  // Of one chain, in order of position.
+  std::vector<Visit> visits_;  // Visits of a chain, in order of position.
 };
 
 }  // namespace tidepool::storage

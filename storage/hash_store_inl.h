@@ -1,4 +1,4 @@
-// What the files that implement HashStore inline: the look-up of a key, and the frame of every
+// Inline functions that the files of HashStore share: the look-up of a key, and the frame of every
 // write.
 #pragma once
 
@@ -43,7 +43,7 @@ namespace tidepool::storage {
         return record->key_bytes == count && SameKey(Log::KeyOf(*record).data(), wanted, count);
       });
   if (slot == nullptr) return {};
-  // A record on the device had the same tag, and is not the one.
+  // A record on the device had the same tag, but another key.
   if (log->blocked() && !was_blocked) [[unlikely]]
     log->Unblock();
   return {slot, record};

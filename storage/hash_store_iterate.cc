@@ -1,5 +1,5 @@
-// Walking a hash partition by positions of the bit-reversed hash, so that growth loses and repeats
-// nothing.
+// Walks a hash partition by positions of the bit-reversed hash: growth neither loses nor repeats
+// keys.
 #include <algorithm>
 
 #include "storage/hash_store_inl.h"
@@ -49,7 +49,7 @@ bool HashStore::BeginsBucket(std::uint64_t position) const {
   return next == position;
 }
 
-// What the walk will meet next, so that it is read together.
+// Wants the records that the walk will meet next, to read them together.
 void HashStore::WantAhead(std::uint64_t position) {
   for (std::uint64_t steps = 0; steps < kBucketsAhead; ++steps) {
     if (position == 0 || log_.wanted().size() >= kFetchedRecordsMax / 2) return;
@@ -89,7 +89,7 @@ IterateResult HashStore::Iterate(std::uint64_t cursor, std::uint64_t records_max
     const std::uint64_t bucket = index_.BucketOfPosition(result.cursor, &next);
     std::uint64_t unreadable = 0;
     if (!CollectChain(bucket, result.cursor, now_ms, &unreadable)) {
-      // What was passed before stands; the next call begins here.
+      // The passed records stand; the next call begins here.
       if (result.cursor != cursor) {
         log_.Unblock();
       } else {

@@ -23,11 +23,11 @@ using HugeArray = std::unique_ptr<T[], FreeMemory>;
 
 inline constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
 
-// `count` values that are not set to anything; from 1 MiB on in huge pages, where the kernel allows
-// them (transparent_hugepage/enabled: madvise, Debian's default). In a virtual machine the first
-// write to a page of 4 KiB was seen to take 15 us, and 0.3 us for as much of a huge one, 10 us if
-// the host had to find the memory first: recovery of 4.8 M records took 1.4 s with huge pages and 6
-// to 9 s without. Throws std::bad_alloc.
+// Array of `count` uninitialised values; from 1 MiB on in huge pages, where the kernel allows them
+// (transparent_hugepage/enabled: madvise, Debian's default). In a virtual machine the first write
+// to a page of 4 KiB took up to 15 us. The same amount of a huge page took 0.3 us, or 10 us if the
+// host had to find the memory first. Recovery of 4.8 M records took 1.4 s with huge pages and 6 to
+// 9 s without. Throws std::bad_alloc.
 template <typename T>
 HugeArray<T> MakeHugeArray(std::size_t count) {
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);

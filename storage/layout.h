@@ -1,9 +1,9 @@
-// The bytes that an owner core shares with others: records, buckets, segments, guard and lease
-// words.
+// Layout of the bytes that an owner core shares with readers: records, buckets, segments, guard and
+// lease words.
 //
-// Everything here lies in arenas (arena.h), which processes of the same user on the node may map
-// read-only, and later on devices; so each structure has an exact layout, and nothing in it is a
-// pointer. This is the only header of the storage floor that the client may include.
+// All of it lies in arenas (arena.h), which processes of the same user on the node may map
+// read-only, and later on devices. Each structure therefore has an exact layout without pointers.
+// This is the only header of the storage floor that the client may include.
 //
 // Writer's order, for readers that hold no lock: bytes of a record -> slot (release) -> answer. A
 // published record changes only under its odd sequence, a slot changes its place or tag only under
@@ -23,12 +23,12 @@ namespace tidepool::storage {
 // ---- Records.
 
 enum class RecordType : std::uint8_t {
-  kEnd = 0,        // Nothing follows in this segment (fresh memory is zero).
+  kEnd = 0,        // End of this segment's records (fresh memory is zero).
   kPad = 1,        // Skips `value_bytes`, to a 4 KiB boundary.
   kPut = 2,        // Key and value.
   kPutExtent = 3,  // Key, links to the extent's segments (ExtentLink), the value's remainder.
   kTombstone = 4,  // Key only; see TombstoneBelow.
-  kDrop = 5,       // Of a partition: its records in segments with numbers below `lsn` are gone.
+  kDrop = 5,       // Partition: its records in segments with numbers below `lsn` are gone.
   kLease = 6,      // Key of an item that was delivered, and its LeaseNote.
 };
 
@@ -38,20 +38,20 @@ enum RecordFlag : std::uint8_t {
   kRecordMore = 1 << 2,    // Not the last record of an atomic batch.
   kRecordI64 = 1 << 3,     // The value is a signed counter of 8 bytes.
   kRecordF64 = 1 << 4,     // The value is a floating-point counter of 8 bytes.
-  kRecordCopy = 1 << 5,   // In the read cache: a copy of a record on a device. Never on one itself.
-  kRecordKeyed = 1 << 6,  // Of a kind with an order, which is made of keys: footers have the key.
+  kRecordCopy = 1 << 5,    // In the read cache: copy of a device record. Never on a device.
+  kRecordKeyed = 1 << 6,   // Of a kind ordered by keys: footers have the key.
 };
 inline constexpr std::uint8_t kCounterFlags = kRecordI64 | kRecordF64;
 
 // Followed by the key, the stored value, zero bytes up to a multiple of 8, then the trailers in the
-// order of their flags. All of it is written before a slot refers to it; later only `sequence`,
+// order of their flags. All of it is written before a slot refers to it. Later only `sequence`,
 // `lsn`, `value_bytes`, `flags`, the value and the expiry change, under an odd `sequence`.
 struct RecordHeader {
   std::uint32_t crc32c;  // Of all but itself and the sequence; made when the segment is frozen.
                          // Of a copy in the read cache this and `reserved` are its home's location.
   std::uint32_t sequence;     // Odd while the record is being changed in place; see kSequenceRead.
   std::uint64_t lsn;          // Version: Lsn::value().
-  std::uint32_t value_bytes;  // Of the whole value, extents included; see TombstoneBelow.
+  std::uint32_t value_bytes;  // Whole value, extents included; see TombstoneBelow.
   std::uint16_t key_bytes;
   RecordType type;
   std::uint8_t flags;
@@ -70,8 +70,8 @@ static_assert(offsetof(RecordHeader, partition) == 24);
 static_assert(std::is_trivially_copyable_v<RecordHeader>);
 static_assert(std::has_unique_object_representations_v<RecordHeader>);  // No padding.
 
-// A bit of the sequence, which no checksum covers: the record was read since it is where it is. Set
-// by the owner beside whatever the sequence says else; to a reader it is one more change.
+// A bit of the sequence, which no checksum covers: the record was read since it came to its place.
+// The owner sets it beside the other bits; a reader sees it as a further change.
 inline constexpr std::uint32_t kSequenceRead = 1u << 31;
 
 // A copy has no checksum of its own: there, and in `reserved`, stands the location of its home, the
@@ -85,8 +85,8 @@ constexpr void SetHome(RecordHeader& copy, std::uint64_t home) {
   copy.reserved = static_cast<std::uint32_t>(home >> 32);
 }
 
-// What a tombstone is kept for lies in segments with numbers below this one; when these are gone it
-// says nothing any more. Where a value has its size, and in `reserved`.
+// A tombstone hides records in segments with numbers below this bound; without these segments it is
+// useless. It stands in place of the value's size, and in `reserved`.
 constexpr std::uint64_t TombstoneBelow(const RecordHeader& tombstone) {
   return tombstone.reserved | std::uint64_t{tombstone.value_bytes} << 32;
 }
@@ -95,13 +95,13 @@ constexpr void SetTombstoneBelow(RecordHeader& tombstone, std::uint64_t number) 
   tombstone.value_bytes = static_cast<std::uint32_t>(number >> 32);
 }
 
-// What a queue remembers of an item that was delivered under a lease.
+// State of a queue item that was delivered under a lease.
 struct LeaseNote {
   std::uint64_t deadline_ms = 0;    // By the owner's wall time; 0: it is ready again.
-  std::uint64_t visibility_ms = 0;  // What a lease gets again under a new owner.
-  std::uint64_t consumer = 0;       // Whatever the caller knows the consumer by.
-  std::uint64_t deliveries = 0;     // This one included.
-  std::uint64_t value_bytes = 0;    // Of the item, whose record may not be in DRAM.
+  std::uint64_t visibility_ms = 0;  // Duration of a lease again under a new owner.
+  std::uint64_t consumer = 0;       // The caller's identifier of the consumer.
+  std::uint64_t deliveries = 0;     // Including this delivery.
+  std::uint64_t value_bytes = 0;    // Size of the item, whose record may not be in DRAM.
 };
 static_assert(sizeof(LeaseNote) == 40);
 static_assert(std::has_unique_object_representations_v<LeaseNote>);
@@ -115,7 +115,7 @@ constexpr std::size_t TrailerBytes(std::uint8_t flags) {
          ((flags & kRecordClient) != 0 ? kClientTrailerBytes : 0);
 }
 
-// Bytes of a record in its segment. `stored_bytes` is what of the value lies in the record itself.
+// Returns the bytes of a record in its segment. `stored_bytes`: value bytes in the record.
 constexpr std::size_t RecordBytes(std::size_t key_bytes, std::size_t stored_bytes,
                                   std::uint8_t flags) {
   return AlignUp(sizeof(RecordHeader) + key_bytes + stored_bytes, kRecordAlign) +
@@ -124,7 +124,7 @@ constexpr std::size_t RecordBytes(std::size_t key_bytes, std::size_t stored_byte
 
 // ---- Segments.
 
-// Of the streams of a log (segment.h) those whose segments outlive their daemon on a device.
+// Returns whether the stream (segment.h) has segments that outlive their daemon on a device.
 inline constexpr std::uint8_t kFirstDurableStream = 5;
 inline constexpr std::uint8_t kLastDurableStream = 6;
 constexpr bool IsDurableStream(std::uint8_t stream) {
@@ -156,7 +156,7 @@ inline constexpr std::size_t kExtentPieceBytes = 64 * 1024;
 // record, then a trailer.
 inline constexpr std::size_t kFooterEntryBytes = 32;
 inline constexpr std::size_t kFooterTrailerBytes = 64;
-// Of such an entry, with the key and its size, and the note of a lease, where the record has that.
+// Returns the bytes of this entry, with the key and its size and the lease note, where present.
 constexpr std::size_t FooterEntryBytes(RecordType type, std::uint8_t flags, std::size_t key_bytes) {
   if ((flags & kRecordKeyed) == 0) return kFooterEntryBytes;
   return kFooterEntryBytes + AlignUp(key_bytes + sizeof(std::uint16_t), kRecordAlign) +
@@ -168,8 +168,8 @@ constexpr std::size_t FooterEntryBytes(const RecordHeader& record) {
 inline constexpr std::size_t kFooterEntryBytesMax =
     FooterEntryBytes(RecordType::kPut, kRecordKeyed, limits::kDurableOrderedKeyBytesMax);
 
-// One per segment, in pages of 4 KiB. `word` is [generation | resident]; `frame` is the node offset
-// of the segment's memory while it is resident.
+// Entry per segment, in pages of 4 KiB. `word` is [generation | resident]; `frame` is the node
+// offset of the segment's memory while it is resident.
 struct SegmentEntry {
   std::uint64_t word;
   std::uint64_t frame;
@@ -179,9 +179,9 @@ inline constexpr std::uint32_t kSegmentEntriesPerPage = 4096 / sizeof(SegmentEnt
 inline constexpr std::uint64_t kSegmentResident = 1;
 inline constexpr std::uint64_t kSegmentGenerationStep = 2;
 
-// How a record names a segment of its extent, packed: the number is given once, so that whoever
-// finds another one under the index knows that the record is older than the segment. Of a record
-// that was recovered only the number counts.
+// Packed link from a record to a segment of its extent. The number is included: if the index has
+// another number, the record is older than the segment. For a recovered record only the number
+// counts.
 struct ExtentLink {
   std::uint64_t number;
   std::uint32_t index;
@@ -197,7 +197,7 @@ inline void StoreExtentLink(std::byte* at, const ExtentLink& link) {
 
 // How a value above the extent threshold is spread over dedicated segments and its log record.
 struct ExtentShape {
-  std::uint64_t segments;         // Dedicated ones, all full but possibly the last.
+  std::uint64_t segments;         // Dedicated, all full but possibly the last.
   std::uint64_t remainder_bytes;  // In the log record, after the links.
   constexpr std::uint64_t link_bytes() const { return segments * kExtentLinkBytes; }
   // Bytes that the record itself stores.
@@ -235,7 +235,7 @@ constexpr std::uint64_t SlotTag(std::uint64_t slot) { return slot >> kLocationBi
 constexpr std::uint64_t MakeSlot(std::uint64_t tag, std::uint64_t location) {
   return tag << kLocationBits | location;
 }
-// The tag of a key in a bucket whose header says `tag_shift`.
+// Returns the tag of a key in a bucket whose header has `tag_shift`.
 constexpr std::uint64_t TagOf(std::uint64_t hash, unsigned tag_shift) {
   return hash >> tag_shift & kTagMask;
 }
@@ -278,8 +278,8 @@ constexpr std::uint64_t Make(std::uint64_t header, unsigned depth, unsigned tag_
 }
 }  // namespace bucket
 
-// The home buckets of an index in pieces of 64, 64, 128, 256 ... up to one block's worth, then in
-// whole blocks, so that a small partition stays small and nothing is ever copied.
+// Home buckets of an index in pieces of 64, 64, 128, 256 ... up to a block, then in whole blocks: a
+// small partition stays small and no bucket is ever copied.
 struct BucketPlaces {
   static constexpr std::uint64_t kSmallUnit = 64;  // Buckets of the first piece: 4 KiB.
 
@@ -312,11 +312,11 @@ struct BucketPlaces {
   std::uint64_t small_pieces;
 };
 
-// ---- What direct readers begin with (client/direct/README.md).
+// ---- Start of direct reads (client/direct/README.md).
 
-// A list of node offsets, shown by one word: [room for so many entries:24 | its node offset /
-// 8:40]. An entry of 0 is none; an entry that is set never changes. When the list outgrows its room
-// it is copied and the word changed; the old copy stays as it is until the list is gone.
+// A list of node offsets, published by a word: [capacity in entries:24 | its node offset / 8:40].
+// An entry of 0 is empty; an entry that is set never changes. A list that outgrows its room is
+// copied and the word changed; the old copy stays as it is until the list is gone.
 namespace directory {
 inline constexpr int kOffsetBits = 40;
 inline constexpr std::uint64_t kEntriesMax = (1ull << 24) - 1;
@@ -354,32 +354,32 @@ constexpr Home HomeOf(std::uint64_t word, std::uint64_t hash) {
 }
 }  // namespace growth
 
-// One per core and one per partition, in an arena. A partition's may serve another one later.
+// Root of a core or a partition, in an arena. A partition's root may serve another partition later.
 struct alignas(64) SharedRoot {
   static constexpr std::size_t kEntries = 23;
 
-  std::uint64_t word;    // Of a core: its lease, monotonic ns, 0: none. Of a partition: its guard.
-  std::uint64_t growth;  // Of an index; see namespace growth.
+  std::uint64_t word;       // Core: lease, monotonic ns, 0: no lease. Partition: guard.
+  std::uint64_t growth;     // Growth of an index; see namespace growth.
   std::uint64_t directory;  // Of a core: pages of its segment table. Of a partition: pieces of its
                             // index, or blocks of its filter. 0: not shown.
-  std::uint64_t entries[kEntries];  // Where the directory is while there are no more.
-  // Of a core: a robust mutex that its thread holds for life, in whose first word the kernel sets
-  // kOwnerDied when the thread ends without having let go, before the process's locks on files go:
-  // so before another one can come in its place. Readers of a killed process's memory would else go
-  // on until its lease ends. 0 where nobody holds one.
+  std::uint64_t entries[kEntries];  // Place of the directory while it is no larger.
+  // Core: a robust mutex that its thread holds for life. The kernel sets kOwnerDied in its first
+  // word when the thread ends without release, before the process's file locks go: that is, before
+  // another owner can take its place. Otherwise readers of a killed process's memory would continue
+  // until its lease ends. 0: not held.
   std::uint64_t life[5];
-  // Of a core: its time of expiry minus the monotonic clock, in ns as two's complement, for readers
-  // that compare expiry times as the owner does. 0: not shown, and the machine's clock is the time.
+  // Core: its time of expiry minus the monotonic clock, in ns as two's complement, for readers that
+  // compare expiry times like the owner. 0: not shown; the machine's clock is the time.
   std::uint64_t wall_offset_ns;
 };
 static_assert(sizeof(SharedRoot) == 256);
 inline constexpr std::uint64_t kOwnerDied = 0x4000'0000;  // FUTEX_OWNER_DIED.
 
-// ---- Guard words: one per partition, [serving_epoch:40 | batches:23 | busy:1]. Changed for good
-// before a move, drop or close. An serving_epoch is a number that each guard gets when it begins to
-// serve under a term, and no two of a process are alike: so a reader that holds on to a root which
-// serves another partition by now, or the same one again, finds it changed. The batches make two
-// states of rest with a batch between them differ.
+// ---- Guard words: each partition has a word [serving_epoch:40 | batches:23 | busy:1]. Changed for
+// good before a move, drop or close. A serving_epoch is a number that a guard gets when it begins
+// to serve under a term, unique in the process. A reader with a root that serves another partition
+// by now, or the same partition again, therefore sees a change. The batch count distinguishes two
+// states of rest with a batch between them.
 inline constexpr std::uint64_t kGuardBusy = 1;
 inline constexpr std::uint64_t kGuardGone = ~0ull;
 inline constexpr int kGuardBatchBits = 24;  // With busy.
@@ -389,8 +389,8 @@ constexpr std::uint64_t MakeGuard(std::uint64_t serving_epoch) {
 }
 constexpr std::uint64_t ServingEpochOf(std::uint64_t guard) { return guard >> kGuardBatchBits; }
 
-// What a reader needs to know of a partition, as its owner gives it out: good until the guard has
-// another serving_epoch.
+// Parameters for a reader of a partition, from its owner: valid until the guard has another
+// serving_epoch.
 struct DirectView {
   static constexpr std::uint8_t kMayLeave = 1;  // Its records may leave DRAM: see DirectReader.
   static constexpr std::uint8_t kInPlace = 2;   // Small values are overwritten where they are.
@@ -398,10 +398,10 @@ struct DirectView {
   std::uint64_t core_root;  // Node offsets.
   std::uint64_t root;
   std::uint64_t serving_epoch;
-  std::uint64_t split_blocks;  // Of a filter; 0: it has records.
+  std::uint64_t split_blocks;  // Blocks of a filter; 0: it has records.
   std::uint64_t hash_mask;     // Bits of a hash that its index uses: all but in tests.
   std::uint32_t partition;
-  std::uint8_t block_shift;  // log2 of the bytes of a block, which are those of a segment.
+  std::uint8_t block_shift;  // log2 of the bytes of a block or segment.
   std::uint8_t flags;
   std::uint16_t reserved;
 };

@@ -14,9 +14,9 @@ namespace tidepool::storage {
 
 // Words lie in chunks of 4 KiB of the core's memory (512 ids each): 8 bytes per item. The list of
 // chunks itself is on the heap, 16 bytes per 512 ids. An id that was erased out of order leaves an
-// empty word (0) until the front passes it. Where ids jump by more than a chunk, as they do when a
-// queue has come back under a new term, words do not: a word has a position, which is its id less
-// what was jumped over.
+// empty word (0) until the front passes it. Ids may jump by more than a chunk, as after the return
+// of a queue under a new term; words do not. The position of a word is its id less the jumps before
+// it.
 //
 // Owner core only. Every call costs O(1), and one step for each jump between begin() and the id;
 // erasing the front passes empty words, whole chunks of them at once.
@@ -35,7 +35,7 @@ class LocationDeque {
   std::uint64_t begin() const { return empty() ? id_end_ : IdOf(begin_); }
   std::uint64_t end() const { return id_end_; }
   bool empty() const { return begin_ == end_; }
-  // Ids whose word is not 0.
+  // Number of ids whose word is not 0.
   std::uint64_t size() const { return size_; }
 
   // True: Append(id) will succeed. False: memory is used up, and nothing has changed but chunks
@@ -96,8 +96,8 @@ class LocationDeque {
   std::uint64_t id_end_ = 0;  // Behind the last id so far.
   std::uint64_t size_ = 0;
   std::vector<Jump> jumps_;
-  std::deque<Chunk> chunks_;  // From the one of begin_ on; may reach one behind that of end_.
-  // Kept, so that a queue that is emptied and filled again at a chunk's edge does not allocate.
+  std::deque<Chunk> chunks_;  // From the chunk of begin_ on; may reach a chunk beyond end_.
+  // Kept: a queue that is emptied and filled again at a chunk's edge then does not allocate.
   std::uint64_t spare_ = 0;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t kRecordsPerCallMax = 4096;
 constexpr std::uintptr_t kLine = 64;
-// How many records before it is shown one is asked for, and what its header tells of it.
+// Distance at which a record is prefetched before it is shown, and the size that its header gives.
 constexpr std::size_t kHeaderAhead = 12;
 constexpr std::size_t kRestAhead = 6;
 
@@ -87,7 +87,7 @@ struct OrderedStore::ScanState {
   std::uint64_t records = 0;
   std::uint64_t expired_left = kRecordsPerCallMax;
   std::uint64_t unreadable = 0;
-  std::uint64_t passed = 0;  // Location of the last one; 0: none.
+  std::uint64_t passed = 0;  // Location of the last record; 0: no record.
   TreeIndex::Place place;    // The same, where places are collected.
 
   void Pass(const Run& run, std::size_t i) {
@@ -111,7 +111,7 @@ void OrderedStore::Collect(const ScanOptions& options, TreeIndex::Place* from,
                                : tree_.CollectUp(from, end, wanted, places);
 }
 
-// Those from `first` on that a scan will have to read are fetched together.
+// Fetches together the records from `first` on that a scan will have to read.
 void OrderedStore::WantRun(const Run& run, std::size_t first, bool keys_only) {
   for (std::size_t i = first; i < run.count && log_.MayWantMore(); ++i) {
     if (!keys_only || run.entries[i].marked) log_.WantAhead(run.entries[i].location);
@@ -197,7 +197,7 @@ RangeProgress OrderedStore::Scan(const ScanOptions& asked, std::uint64_t now_ms,
   progress.done = goes_on && !at.valid();
   if (state.passed == 0) return progress;
   if (log_.blocked()) [[unlikely]]
-    log_.Unblock();  // What was passed before stands; the next call begins here.
+    log_.Unblock();  // The passed records stand; the next call begins here.
   progress.last = NeedsPlaces(options) ? tree_.KeyOf(state.place, &last_key_)
                                        : Log::KeyOf(*log_.Peek(state.passed));
   return progress;
@@ -226,7 +226,7 @@ RangeProgress OrderedStore::CountRange(const KeyRange& range, std::uint64_t now_
         });
     if (log_.blocked()) [[unlikely]] {
       if (from == begin) return progress;
-      // What was counted before stands; the next call begins here.
+      // The counted records stand; the next call begins here.
       log_.Unblock();
       at = from;
       break;
@@ -267,7 +267,7 @@ RangeProgress OrderedStore::EraseRange(const KeyRange& range, std::uint64_t reco
     erase_key_.assign(key.begin(), key.end());
     const StatusCode erased = Delete(erase_key_, KeyHash(erase_key_), Lsn(), now_ms).code;
     if (log_.blocked()) [[unlikely]] {
-      // What was erased before stands; the next call begins here.
+      // The erased records stand; the next call begins here.
       progress.last.has_value() ? log_.Unblock() : WantFrom(at, range);
       return progress;
     }

@@ -1,4 +1,4 @@
-// The operations of one ordered partition: those of a hash partition, and runs of keys in order.
+// Operations of an ordered partition: those of a hash partition, and runs of keys in order.
 //
 // daemon's handlers -> partition -> [OrderedStore] = HashStore + TreeIndex over the same locations.
 // Single keys go through the tag index (a tree costs seven times as much), ranges through the tree.
@@ -41,24 +41,24 @@ struct RangeProgress {
   std::optional<Bytes> last;
 };
 
-// Owner core only; as HashStore for all it inherits. Expired records are absent to everything here.
+// Owner core only; inherits the rules of HashStore. Expired records are absent to all operations.
 //
-// What a scan promises: each call sees the partition at one moment. Between calls keys may come, go
-// and change; a key that is present from the first call to the last is seen exactly once, in its
+// Guarantees of a scan: each call sees the partition at one moment. Between calls keys may come, go
+// and change. A key that is present from the first call to the last is seen exactly once, at its
 // place in the order, however the tree grows or shrinks and records move. A key that comes or goes
 // meanwhile is seen at most once.
 //
-// Every call is bounded: what it did not get to is left to the next one, even when `records` is 0
-// (a run of expired records was passed). A call that meets a record which must be fetched ends
-// there; Log::blocked() says so only if it has passed nothing, and then what lies ahead is wanted
+// Every call is bounded: the next call continues, even when `records` is 0 (a run of expired
+// records was passed). A call that meets a record which must be fetched ends there.
+// Log::blocked() is true only if the call passed no record; the records ahead are then wanted
 // too.
 //
 // Invariant: the tag index and the tree refer to the same records.
 class OrderedStore final : public HashStore {
  public:
-  // Visits up to `records_max` records (at most 4,096 per call, and as many expired ones) until the
-  // visitor refuses one by returning false: that one is not passed. The visitor must not call the
-  // store.
+  // Visits up to `records_max` records (at most 4,096 per call, and as many expired records) until
+  // the visitor refuses a record by returning false: that record is not passed. The visitor must
+  // not call the store.
   RangeProgress Scan(const ScanOptions& asked, std::uint64_t now_ms,
                      absl::FunctionRef<bool(const RecordView&)> visitor);
   // The first or last key of a range is a scan of one record.
@@ -69,12 +69,12 @@ class OrderedStore final : public HashStore {
 
   // Erases upwards at most `records_max` records (4,096 per call), each as Delete does. Keys that
   // come behind `last` meanwhile stay. *code: kOk, or kResourceExhausted (namespaces with
-  // tombstones only; what `records` says is erased).
+  // tombstones only; `records` were erased).
   RangeProgress EraseRange(const KeyRange& range, std::uint64_t records_max, std::uint64_t now_ms,
                            StatusCode* code);
 
-  // A key to split the partition at, about in the middle: as short as can be, above the lower half
-  // and not above the upper one. None below two records.
+  // Returns a key to split the partition at, near the middle: as short as possible, above the lower
+  // half and not above the upper half. Empty below two records.
   std::optional<std::vector<std::byte>> SplitKey() const;
 
   const TreeIndex& order() const { return tree_; }
@@ -123,10 +123,10 @@ class OrderedStore final : public HashStore {
 
   const RecordKeys keys_;
   TreeIndex tree_;
-  bool dropped_ = false;  // Records go without the tree being told.
+  bool dropped_ = false;  // Records go without a change of the tree.
   std::vector<std::byte> erase_key_;
-  std::vector<std::byte> erased_key_;  // The one before.
-  TreeKeyBuffer last_key_;             // What RangeProgress::last points at.
+  std::vector<std::byte> erased_key_;  // Key erased before.
+  TreeKeyBuffer last_key_;             // Target of RangeProgress::last.
   std::vector<std::byte> scan_begin_;
 };
 

@@ -1,4 +1,4 @@
-// Versions, the guard word, and the one door of every change.
+// Versions, the guard word, and the single door of every change.
 #include "storage/partition.h"
 
 #include <algorithm>

@@ -28,38 +28,38 @@ namespace tidepool::storage {
 
 class CommitRing;
 
-// Kinds whose partitions take the operations of HashStore.
+// Kinds with the operations of HashStore.
 inline constexpr KindMask kRecordKinds = MaskOf(Kind::kHash) | MaskOf(Kind::kOrdered);
-// Those that take the operations of QueueStore.
+// Kinds with the operations of QueueStore.
 inline constexpr KindMask kItemKinds = MaskOf(Kind::kQueue) | MaskOf(Kind::kPriority);
 
-// What of a partition outlives the end of its daemon, however that comes about.
+// Data of a partition that survives the end of its daemon, for whatever cause.
 enum class Durability : std::uint8_t {
-  kVolatile = 0,  // Nothing.
-  kAsync = 1,  // All of it as it was at one moment, the last checkpoint: some windows ago at most.
-  kSync = 2,   // Whatever was answered.
+  kVolatile = 0,  // No data.
+  kAsync = 1,     // The state of the last checkpoint: at most some intervals ago.
+  kSync = 2,      // Every answered operation.
 };
 
 struct PartitionOptions {
   Kind kind = Kind::kHash;
-  // Others than kVolatile need a volume.
+  // All but kVolatile need a volume.
   Durability durability = Durability::kVolatile;
   std::uint64_t ttl_ms = 0;           // Default time to live of the namespace; 0 is none.
-  std::uint32_t partition_count = 1;  // Of the namespace, on all nodes: for checks of placement.
-  // Values of at most 256 bytes are overwritten where they lie. Only for volatile, unreplicated
-  // namespaces: a record that a mark or a replica may need never changes.
+  std::uint32_t partition_count = 1;  // Total of the namespace, for checks of placement.
+  // Values of at most 256 bytes are overwritten in place. Only for volatile, unreplicated
+  // namespaces: a record that a checkpoint or a replica may need never changes.
   bool update_in_place = true;
-  // Deletes append a tombstone. Volatile namespaces replay nothing and need none; durable ones have
-  // them anyway.
+  // Deletes append a tombstone. Volatile namespaces replay no log and need no tombstones; durable
+  // namespaces always have them.
   bool tombstones = false;
-  // Of kRecordKinds: the index is made for so many records ahead, in the background. 0: none.
+  // kRecordKinds: the index is prepared for this many records, in the background. 0: not prepared.
   std::uint64_t expected_records = 0;
-  FilterShape filter;          // Of Kind::kBloom.
-  PrefilterOptions prefilter;  // Of kRecordKinds.
-  QueueOptions queue;          // Of kItemKinds.
+  FilterShape filter;          // For Kind::kBloom.
+  PrefilterOptions prefilter;  // For kRecordKinds.
+  QueueOptions queue;          // For kItemKinds.
 };
 
-// The keys of an ordered namespace that belong to one partition.
+// Range of keys of an ordered namespace that belongs to a partition.
 struct KeyBounds {
   std::string begin;
   std::optional<std::string> end;  // None: to the last key.
@@ -86,7 +86,7 @@ class Partition {
   Store& store() { return *store_; }
   const Store& store() const { return *store_; }
   bool IsOneOf(KindMask kinds) const { return (MaskOf(options_.kind) & kinds) != 0; }
-  // Stages of a batch: what operations on this key will touch first, and then.
+  // Prefetches in stages for a batch: memory that operations on this key touch first, and then.
   void PrefetchIndex(std::uint64_t key_hash) {
     if (IsOneOf(kRecordKinds)) [[likely]]
       hash().PrefetchBucket(key_hash);
@@ -104,21 +104,21 @@ class Partition {
   // The version of the last change.
   Lsn last_lsn() const { return last_lsn_; }
 
-  // Of Kind::kOrdered: which keys are its own. Another range comes with another term.
+  // Kind::kOrdered: its own range of keys. Another range comes with another term.
   const KeyBounds& bounds() const { return bounds_; }
   void SetBounds(KeyBounds bounds) { bounds_ = std::move(bounds); }
-  // Records beyond its bounds, which have left it by a split and are not removed yet: about so
-  // many. Nothing but a count of the whole store ever meets them.
+  // Approximate count of records beyond its bounds, which left it by a split and are not removed
+  // yet. Only a count of the whole store ever meets them.
   bool has_moved_out() const { return moved_out_.has_value(); }
   void SetMovedOut(std::optional<std::uint64_t> records) { moved_out_ = records; }
-  // Records within its bounds; expired ones that were not yet removed included.
+  // Records within its bounds, including expired records that were not yet removed.
   std::uint64_t records() const {
     return store_->size() - std::min(moved_out_.value_or(0), store_->size());
   }
-  // Operations so far, for who looks how busy it is.
+  // Operations so far, for measures of load.
   std::uint64_t operations() const { return operations_; }
   void CountOperations(std::uint64_t count) { operations_ += count; }
-  // Of operations that answer what records hold, and of those that had to wait for a device.
+  // Operations that read records, and operations that had to wait for a device.
   std::uint64_t reads() const { return reads_; }
   std::uint64_t device_reads() const { return device_reads_; }
   void CountReads(std::uint64_t count) { reads_ += count; }
@@ -130,8 +130,8 @@ class Partition {
 
   // Goes on under a greater (or the same) term, thawed; the guard has changed before this returns.
   void SetTerm(Term term);
-  // Until Thaw or SetTerm nothing that a client asks for may change it, so that what it holds can
-  // be copied in slices. Expiry and compaction go on. Freezing twice is freezing once.
+  // Blocks changes by clients until Thaw or SetTerm, so that the content can be copied in slices.
+  // Expiry and compaction go on. Freezing twice is freezing once.
   void Freeze();
   void Thaw() { SetTerm(term_); }
   bool frozen() const { return serving_ == kNoTerm; }
@@ -147,16 +147,17 @@ class Partition {
     return IsOneOf(kRecordKinds | MaskOf(Kind::kBloom)) && options_.durability != Durability::kSync;
   }
 
-  // The one door of every change. Gives the change its version unless it has one, which must then
-  // be greater than the last. Returns its version, or 0 when memory is used up and nothing changed
-  // (a delete without tombstones never needs any). Observers have seen it when this returns.
+  // The only door of changes. Gives the change its version unless it has a version, which must then
+  // be greater than the last. Returns its version, or 0 when memory is used up and no change was
+  // made (a delete without tombstones never needs memory). Observers have seen the change on
+  // return.
   Lsn Apply(const LogRecord& record);
 
-  // ---- For the store, around each change: its version, and who is to hear of it.
+  // ---- For the store, around each change: its version and its observers.
   // Gives the change the next version unless it has one.
   void Stamp(LogRecord& change) {
     if (change.lsn.value() == 0) change.lsn = Lsn(last_lsn_.value() + 1);
-    // What is copied into a frozen partition keeps the versions that it had elsewhere.
+    // Records copied into a frozen partition keep the versions of their earlier owner.
     TP_CHECK(change.lsn > last_lsn_ || frozen());
     last_lsn_ = std::max(last_lsn_, change.lsn);
     change.keyed = kind() != Kind::kHash;
@@ -166,14 +167,14 @@ class Partition {
     if (ring_ != nullptr) [[unlikely]]
       Commit(change);
   }
-  // For recovery: it had versions up to this one.
+  // For recovery: the partition had versions up to `lsn`.
   void RaiseLsn(Lsn lsn) { last_lsn_ = std::max(last_lsn_, lsn); }
-  // Of Durability::kSync: the ring that its changes go to from now on. Must outlive it. What went
-  // there before, such as the drop of an earlier partition of this id, is to be durable first.
+  // Durability::kSync: sets the ring for its changes from now on, which must outlive it. Earlier
+  // changes there, such as the drop of an earlier partition of this id, become durable first.
   void UseRing(CommitRing* ring);
   // Where its last change stands there.
   std::uint64_t commit_position() const { return commit_position_; }
-  // For stores whose changes are no records.
+  // For stores whose changes are not records.
   void CountChange() { last_lsn_ = Lsn(last_lsn_.value() + 1); }
   void CountRefused() {
     ++refused_for_memory_;
@@ -185,7 +186,7 @@ class Partition {
   void AddObserver(LogObserver* observer);
   void RemoveObserver(LogObserver* observer);
 
-  // Tombstones below this version are needed by nobody any more and may be dropped by compaction.
+  // Tombstones below this version are no longer needed; compaction may drop them.
   void DropTombstonesBelow(Lsn floor);
   Lsn tombstone_floor() const { return tombstone_floor_; }
 
@@ -209,7 +210,7 @@ class Partition {
 
   const PartitionId id_;
   Term term_;
-  Term serving_;  // term_, or kNoTerm while it is frozen: one compare tells operations.
+  Term serving_;  // term_, or kNoTerm while frozen: a single compare.
   Lsn last_lsn_;
   KeyBounds bounds_;
   std::optional<std::uint64_t> moved_out_;

@@ -17,7 +17,7 @@ enum class Entry : std::uint8_t {
   kLarge = 3,  // MovedItem, whose value follows in parts.
   kPart = 4,   // 4 bytes of length, then so much of the value.
   kBlock = 5,  // 8 bytes of number, then a block of the filter.
-  kEnd = 6,    // 8 bytes: how many items or blocks there were.
+  kEnd = 6,    // 8 bytes: the count of items or blocks.
 };
 
 struct BeginEntry {

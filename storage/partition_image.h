@@ -1,5 +1,5 @@
-// What a partition of kind queue, priority or bloom holds, as pieces of bytes that another core
-// makes the same partition of.
+// Content of a queue, priority or bloom partition, as pieces of bytes from which another core
+// builds the same partition.
 //
 // Partition (frozen) -> [ImageWriter] -> pieces => [ImageReader] -> Partition (incoming)
 #pragma once
@@ -17,14 +17,14 @@ namespace tidepool::storage {
 
 // Kinds that have images.
 inline constexpr KindMask kImageKinds = kItemKinds | MaskOf(Kind::kBloom);
-// Of a piece: room for a block of a filter, or for some items, and some 100 us of work.
+// Size of a piece: room for a block of a filter, or for some items, and some 100 us of work.
 inline constexpr std::size_t kImagePieceBytes = 256 * 1024;
 
-// An image consists of entries, each in one piece: a beginning, then items in no particular order
-// (a large value follows its item in parts) or blocks of the filter, then an end that says how many
-// they were. Times are what is left of them, since clocks differ: the time that the image is under
-// way is added to leases and lives. Numbers of items go on where they were; versions begin anew
-// under the term of the reader's partition, which must be at least the writer's.
+// An image consists of entries, each in a single piece: a beginning, then items in no particular
+// order (a large value follows its item in parts) or blocks of the filter, then an end with their
+// count. Times are remaining times, since clocks differ: the transfer time of the image is added to
+// leases and lives. Item numbers continue; versions begin anew under the term of the reader's
+// partition, which must be at least the writer's.
 
 // Owner core only, destroyed there too. The store must outlive it.
 class ImageWriter {
@@ -56,20 +56,20 @@ class ImageWriter {
   std::uint64_t total_ = 0;
   QueueStore::ImagePlace place_;
   std::uint64_t block_ = 0;
-  std::optional<ValueReader> large_;  // The value whose parts come next.
+  std::optional<ValueReader> large_;  // Value of the next parts.
   std::uint64_t large_sent_ = 0;
 };
 
 // Owner core only, destroyed there too. The store must outlive it.
 class ImageReader {
  public:
-  // `partition` is empty and nobody uses it: see CoreStore::AddIncoming.
+  // `partition` must be empty and unused: see CoreStore::AddIncoming.
   ImageReader(CoreStore& core, PartitionId partition) : core_(core), id_(partition) {}
 
-  // Takes the next piece over: some 100 us. Returns: kOk, kInvalidArgument (malformed, or of
-  // another kind, shape or order), kResourceExhausted (no memory, or too many items under way to
-  // consumers), kNotFound (the partition is gone). After a failure the image is of no use, but for
-  // want of memory: then the same piece may be given again, and goes on where it was.
+  // Adds the next piece: some 100 us. Returns: kOk, kInvalidArgument (malformed, or of another
+  // kind, shape or order), kResourceExhausted (no memory, or too many items under way to
+  // consumers), kNotFound (the partition is gone). After a failure the image is useless, except for
+  // lack of memory: then give the same piece again, and it continues.
   StatusCode Apply(Bytes piece, std::uint64_t now_ms);
   // The end has come, and everything with it.
   bool complete() const { return ended_; }

@@ -1,4 +1,4 @@
-// Sizes of prefilters, and one filter taking another's place.
+// Sizes of prefilters, and the replacement of a filter.
 #include "storage/prefilter.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace tidepool::storage {
 namespace {
 
-// Below so many a rebuild costs as much as what it would win.
+// Below this count a rebuild costs as much as its gain.
 constexpr std::uint64_t kRemovedMin = 1024;
 
 // Background slices that pass before memory that was refused is asked for again.
@@ -17,7 +17,7 @@ constexpr std::uint32_t kSlicesAfterRefusal = 4096;
 
 constexpr FilterShape kSmallest{limits::kFilterBytesMin / kSplitBlockBytes};
 
-// For so many keys, or for fewer where memory does not allow it.
+// Shape for this many keys, or for fewer where memory is short.
 Result<std::unique_ptr<BlockFilter>> MakeFirst(const PrefilterOptions& options,
                                                CoreMemory& memory) {
   FilterShape shape =

@@ -17,14 +17,14 @@ namespace tidepool::storage {
 
 enum class PrefilterKind : std::uint8_t { kNone, kAbsent, kAdmit };
 
-// Of one partition.
+// Options of a partition.
 struct PrefilterOptions {
   PrefilterKind kind = PrefilterKind::kNone;
-  std::uint64_t expected_keys = 0;  // What the first filter is made for; 0: as small as can be.
+  std::uint64_t expected_keys = 0;  // Size of the first filter; 0: as small as possible.
   double false_positive_rate = limits::kFilterRateDefault;
 };
 
-// What a prefilter is and holds.
+// Kind and content of a prefilter.
 struct PrefilterUsage {
   std::uint64_t bytes = 0;
   std::uint64_t bits_set = 0;
@@ -33,12 +33,12 @@ struct PrefilterUsage {
   std::uint64_t generation = 0;  // How often another filter took its place.
 };
 
-// All keys of a partition: what it does not contain is surely absent. A filter cannot forget, so it
-// is made anew from the keys when it errs more often than it was made for (it then has room for
-// twice the keys there are), or when more keys have gone than are left.
+// All keys of a partition: a key that it does not contain is surely absent. A filter cannot forget,
+// so it is rebuilt from the keys when it errs more often than designed (with room for twice the
+// present keys), or when more keys have gone than are left.
 //
-// That takes no pause: the next filter is filled bucket by bucket in background slices, while keys
-// that come enter both. Without memory for it the present one stays, and errs more often.
+// The rebuild causes no pause: the next filter is filled bucket by bucket in background slices,
+// while new keys enter both. Without memory for it the present filter stays, and errs more often.
 //
 // Owner core only. A key that is there is contained at every moment.
 class AbsentFilter {
@@ -51,7 +51,7 @@ class AbsentFilter {
   void Prefetch(std::uint64_t hash) const { filter_->Prefetch(hash); }
   // False: no key of this hash is there.
   bool MayContain(std::uint64_t hash) const { return filter_->Contains(hash); }
-  // For downloads. Its bits are only ever set; another one has another generation.
+  // For downloads. Bits are only ever set; a new filter has a new generation.
   const BlockFilter& filter() const { return *filter_; }
   std::uint64_t generation() const { return generation_; }
 
@@ -64,9 +64,9 @@ class AbsentFilter {
   // ---- Making the next filter: BeginRebuild, TouchNext, AddAgain for every key that is there,
   // FinishRebuild.
   bool rebuilding() const { return next_ != nullptr; }
-  // True if it has begun: one is due for a partition of `keys`, and there is memory for it.
+  // Begins a rebuild. True: it is due for a partition of `keys`, and there is memory for it.
   bool BeginRebuild(std::uint64_t keys);
-  // Zeroes its memory ahead until `done()`: keys of one bucket would touch a block each, 10 us
+  // Zeroes its memory ahead until `done()`: keys of a bucket would touch a block each, 10 us
   // apiece. True: more to do.
   bool TouchNext(absl::FunctionRef<bool()> done) { return next_->TouchSlice(done); }
   void AddAgain(std::uint64_t hash) { next_->InsertAndTell(hash); }
@@ -95,16 +95,16 @@ class AbsentFilter {
   std::unique_ptr<BlockFilter> next_;      // While one is made.
   std::unique_ptr<BlockFilter> replaced_;  // While its memory is given back.
   std::uint64_t generation_ = 0;
-  std::uint64_t bits_due_ = 0;        // Set bits at which the next one is due.
-  std::uint64_t removed_ = 0;         // Keys, at most so many of which are still contained.
-  std::uint64_t removed_before_ = 0;  // Of them, those that the next filter surely has not.
+  std::uint64_t bits_due_ = 0;        // Set bits at which the next filter is due.
+  std::uint64_t removed_ = 0;         // Removed keys; at most as many are still contained.
+  std::uint64_t removed_before_ = 0;  // Part of these that the next filter surely lacks.
   std::uint64_t walk_bucket_ = 0;
   std::uint32_t slices_to_wait_ = 0;
 };
 
-// The keys that were sighted: a key whose first sighting it is need not be stored yet. Grows by
-// filters of twice the size and half the errors, of which all are asked, so that it errs at most
-// twice as often as it was made for, and forgets nothing.
+// Sighted keys: a key that is sighted for the first time need not be stored yet. Grows by filters
+// of twice the size and half the errors. All filters are asked: the error rate is at most twice the
+// design, and no sighting is forgotten.
 //
 // Owner core only.
 class AdmissionFilter {
@@ -117,8 +117,8 @@ class AdmissionFilter {
   // True: it was sighted before, or the filter errs. False: this was the first time.
   bool Sight(std::uint64_t hash);
 
-  // In the background: makes another layer where the last one is full, and zeroes its memory ahead
-  // until `done()`. True: more to do.
+  // In the background: adds a layer when the last layer is full, and zeroes its memory ahead until
+  // `done()`. True: more to do.
   bool GrowSlice(absl::FunctionRef<bool()> done);
   bool FreeSlice(absl::FunctionRef<bool()> done);
 
@@ -133,9 +133,9 @@ class AdmissionFilter {
   void GrowIfDue();
 
   CoreMemory& memory_;
-  double rate_;  // Of the last layer.
+  double rate_;  // Rate of the last layer.
   std::vector<std::unique_ptr<BlockFilter>> layers_;
-  std::uint64_t bits_due_ = 0;  // Set bits of the last layer at which another one is due.
+  std::uint64_t bits_due_ = 0;  // Set bits of the last layer at which the next is due.
   std::uint32_t slices_to_wait_ = 0;
 };
 

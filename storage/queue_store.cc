@@ -111,8 +111,8 @@ QueueStore::Ref QueueStore::FirstReady() const {
   return ReturnedIsFirst() ? FirstReturned() : FirstFresh();
 }
 
-// Else items of a small priority that nobody can lease would stand before those whose leases have
-// ended, and these keep the table full: for ever, where nobody pops without a lease.
+// Otherwise items of a small priority that cannot be leased would stand before items whose leases
+// have ended. These keep the table full: for ever, if all pops use leases.
 QueueStore::Ref QueueStore::FirstToLease() const {
   const bool full = delivered_.size() >= delivered_max_;
   return full && !returned_.empty() ? FirstReturned() : FirstReady();
@@ -147,7 +147,7 @@ void QueueStore::VisitReady(absl::FunctionRef<bool(const Ref&)> visit) const {
   }
 }
 
-// What will be delivered next is fetched together.
+// Fetches together the items that will be delivered next.
 void QueueStore::WantAhead(std::uint64_t items) {
   std::uint64_t left = std::min(items, kItemsPerCallMax);
   VisitReady([&](const Ref& ref) {
@@ -157,7 +157,7 @@ void QueueStore::WantAhead(std::uint64_t items) {
   });
 }
 
-// At an item that must be fetched: the call ends, and what was delivered before it stands.
+// An item must be fetched: the call ends, and its earlier deliveries stand.
 void QueueStore::StopAtBlocked(QueueProgress* progress, std::uint64_t items_max) {
   if (progress->items == 0) return WantAhead(items_max);
   log_.Unblock();
@@ -213,7 +213,7 @@ bool QueueStore::UnderCapacity(std::uint64_t now_ms) {
   const std::uint64_t capacity = partition_.options().queue.capacity;
   if (capacity == 0 || size() < capacity) return true;
   if (!expires_) return false;
-  // An expired item that nobody has come across takes nobody's place.
+  // An expired item that was not met takes no other item's place.
   const Ref first = FirstReady();
   if (first.location == 0) return false;
   const RecordHeader* record = log_.Look(first.location);
@@ -319,7 +319,7 @@ QueueProgress QueueStore::Deliver(std::uint64_t items_max, const LeaseTerms* lea
     if (ref.location == 0) return progress;
     const RecordHeader* const record = LookItem(ref);
     if (record == nullptr && log_.lost() != StatusCode::kOk && progress.items == 0) {
-      // It cannot be read any more. Who asked is told so, and it is out of the way of the others.
+      // The item is unreadable. The caller gets an error, and the item no longer blocks the others.
       LogRecord removal = ChangeOf(LogRecordType::kDelete, ref.key);
       if (MakeRoom(removal) == Room::kReady) ApplyRoomed(removal);
       return progress;

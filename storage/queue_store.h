@@ -1,4 +1,4 @@
-// The operations of one queue: items that wait in the order of their arrival, or of a priority.
+// Operations of a queue: items wait in the order of their arrival, or of a priority.
 //
 // daemon's handlers -> partition -> [QueueStore] -> LocationDeque (arrival) or TreeIndex
 // (priority), and the log, where each item is a record.
@@ -25,16 +25,16 @@ namespace tidepool::storage {
 
 class Partition;
 
-// Of a partition of a queue.
+// Options of a partition of a queue.
 struct QueueOptions {
   std::uint64_t capacity = 0;  // Items, leased ones included; 0: as many as memory holds.
-  // Items at a time that were delivered under a lease and are neither acked nor popped: about 150
-  // bytes of heap each, so that forgotten leases cannot eat the node.
+  // Bound on items that were delivered under a lease and are neither acked nor popped: about 150
+  // bytes of heap each, so that forgotten leases cannot exhaust the node.
   std::uint32_t delivered_max = 65'536;
 };
 
-// What identifies an item's record: its id as 8 bytes big-endian, in a priority queue preceded by
-// the priority in the same form, so that keys of ready items sort as they are to be popped.
+// Key of an item's record: its id as 8 bytes big-endian. In a priority queue the priority precedes
+// it in the same form: keys of ready items sort in the order of pops.
 struct ItemKey {
   std::byte bytes[16];
   std::uint32_t size = 0;
@@ -70,7 +70,7 @@ struct PushOutcome {
 
 // How far a call has come that delivers items.
 struct QueueProgress {
-  StatusCode code = StatusCode::kOk;  // Of what stopped it; `items` were delivered all the same.
+  StatusCode code = StatusCode::kOk;  // Reason of the stop; `items` were delivered all the same.
   std::uint64_t items = 0;            // Accepted by the visitor.
   bool more = false;                  // The call ended at its own bound: call again for the rest.
 };
@@ -81,45 +81,45 @@ struct LeaseTerms {
 };
 
 struct QueueLength {
-  std::uint64_t ready = 0;  // Expired ones that were not yet met included.
+  std::uint64_t ready = 0;  // Including expired items that were not yet met.
   std::uint64_t leased = 0;
 };
 
-// What an item is beside its value, for a queue that moves; see partition_image.h.
+// State of an item beside its value, for a queue that moves; see partition_image.h.
 struct MovedItem {
   std::uint64_t id = 0;
   std::uint64_t priority = 0;
   std::uint64_t deliveries = 0;
   std::uint64_t consumer = 0;  // If it is leased.
-  // In ms, and 1 more: what is over has 1.
+  // In ms, plus 1: an ended time is 1.
   std::uint64_t lease_left_ms = 0;   // 0: not leased.
-  std::uint64_t expiry_left_ms = 0;  // 0: lives for ever.
+  std::uint64_t expiry_left_ms = 0;  // 0: without expiry.
   std::uint64_t value_bytes = 0;
 };
 
 // Owner core only, no locks. `now_ms` is wall time that never goes back (CoreStore::NowMs).
 //
-// Order: ids grow by one with each push, from a first one that grows with the partition's term: one
-// that has lost its items and starts anew gives no id a second time, which a late ack might hit.
-// Kind::kQueue delivers the least id first, Kind::kPriority
-// the least priority and among equals the least id. An item whose lease ended goes back to its
-// place in this order, so a queue delivers it next.
+// Order: ids grow by one with each push, from a first id that grows with the partition's term. A
+// partition that has lost its items and starts anew thus reuses no id, which a late ack might hit.
+// Kind::kQueue delivers the least id first, Kind::kPriority the least priority and among equals
+// the least id. An item whose lease ended goes back to its place in this order, so a queue
+// delivers it next.
 //
-// Leases: an item is leased to one consumer at a time, until it is acked (gone), nacked or
-// overdue (ready again). Each delivery counts up; only the count of the present one acks. Leases
-// that are overdue end lazily, before anything else that an operation does (1,024 of them per
-// call): NextTimeoutMs tells a timer when nobody asks.
+// Leases: an item is leased to one consumer at a time, until it is acked (gone), nacked or overdue
+// (ready again). Each delivery counts up; only the count of the present delivery acks. Overdue
+// leases end lazily, at the beginning of each operation (1,024 per call). NextTimeoutMs supports a
+// timer for idle times.
 //
-// Expired items are never delivered. One that expires while it is leased can still be acked.
+// Expired items are never delivered. An item that expires while it is leased can still be acked.
 //
-// Every change is a LogRecord of one item, so that whoever obeys them in order has the same queue.
-// In a durable queue each is a record in the log too. A lease that has ended is one too many to
-// keep: where the log has no room for that it is left out, and after a crash the item is leased
-// again, for the time that its lease was for.
+// Every change is a LogRecord of an item: an observer that applies them in order has the same
+// queue. In a durable queue each is also a record in the log. The end of a lease is left out if
+// the log has no room for it: after a crash the item is leased again, for the duration of its
+// lease.
 //
-// Where Log::blocked() says so after an operation, it has met an item that must be fetched first:
-// what it returned means nothing, and it has changed nothing but what it does before anything else
-// (ends of leases and of expired items). A delivery that has met one behind others ends before it.
+// If Log::blocked() is true after an operation, it met an item that must be fetched first. Its
+// outcome is void, and it changed nothing except for its first step (ends of leases and removal of
+// expired items). A delivery that meets such an item behind others ends before it.
 //
 // Memory: the record, and 8 bytes of a LocationDeque or about 20 of a TreeIndex; delivered items
 // stand in a table on the heap (delivered_bytes) until they are gone. kResourceExhausted always
@@ -135,26 +135,26 @@ class QueueStore final : public Store {
   // Returns: kOk with id and version, kInvalidArgument (above 1 GiB), kResourceExhausted (see
   // at_capacity).
   PushOutcome Push(Bytes value, const PushOptions& options, std::uint64_t now_ms);
-  // The same with a value that was written ahead. The writer is empty after kOk and untouched else.
+  // Pushes a value that was written ahead. After kOk the writer is empty, otherwise untouched.
   PushOutcome Push(ValueWriter& value, const PushOptions& options, std::uint64_t now_ms);
-  // So that the next pushes of so many items, with values of `value_bytes` in all, are not refused
-  // in the middle for memory that is only coming. False: it is (Log::makes_room), and none was
-  // pushed.
+  // Ensures that the next pushes of this many items, with values of `value_bytes` in all, are not
+  // refused in the middle while memory is still to come. False: memory is to come
+  // (Log::makes_room), and no item was pushed.
   bool Reserve(std::uint64_t items, std::uint64_t value_bytes);
 
-  // Delivers up to `items_max` ready items in order (4,096 per call, and as many expired ones
-  // passed) until the visitor refuses one, and removes each as the visitor accepts it. None ready:
-  // kOk without items. Returns: kOk, kResourceExhausted (namespaces with tombstones only).
+  // Delivers up to `items_max` ready items in order (4,096 per call, and as many expired items)
+  // until the visitor refuses an item, and removes each accepted item. Without ready items: kOk and
+  // no items. Returns: kOk, kResourceExhausted (namespaces with tombstones only).
   QueueProgress Pop(std::uint64_t items_max, std::uint64_t now_ms, Visitor visitor) {
     return Deliver(items_max, nullptr, now_ms, visitor);
   }
-  // As Pop, but accepted items are leased. With delivered_max items in the table of those that were
-  // delivered before, the first of these that is ready goes before the first in order. Returns:
-  // kOk, kInvalidArgument (visibility_ms is 0), kResourceExhausted (delivered_max items wait for
-  // acks).
+  // As Pop, but accepted items are leased. If the table has delivered_max items,
+  // its first ready item goes before the first in order. Returns: kOk,
+  // kInvalidArgument (visibility_ms is 0), kResourceExhausted (delivered_max items
+  // wait for acks).
   QueueProgress LeasePop(std::uint64_t items_max, const LeaseTerms& terms, std::uint64_t now_ms,
                          Visitor visitor);
-  // Shows ready items in order, as Pop would deliver them, and changes none.
+  // Shows ready items in order, as Pop would deliver them, without changes.
   QueueProgress Peek(std::uint64_t items_max, std::uint64_t now_ms, Visitor visitor);
 
   // Removes a leased item. Returns: kOk, kNotFound (it is gone, or was never leased),
@@ -166,27 +166,27 @@ class QueueStore final : public Store {
 
   // Ends leases that are overdue, at most 1,024. True: more to do.
   bool ReleaseOverdue(std::uint64_t now_ms);
-  // When the next lease ends; kNeverMs: none is out.
+  // Returns the end of the next lease; kNeverMs: no leases.
   std::uint64_t NextTimeoutMs() const {
     return deadlines_.empty() ? kNeverMs : deadlines_.begin()->first;
   }
   QueueLength Length() const { return {size() - deadlines_.size(), deadlines_.size()}; }
-  // The consumer that has the item; none if it is not leased.
+  // Returns the consumer of the item; unset if it is not leased.
   std::optional<std::uint64_t> ConsumerOf(std::uint64_t id) const;
-  // ---- Being copied while others change it.
+  // ---- Copying during changes.
   // (priority, id); of Kind::kQueue the priority is 0. Items of a greater id come behind those of
   // the same priority.
   using ItemPlace = std::pair<std::uint64_t, std::uint64_t>;
-  // A walk of the items that were delivered, leased or not, in no order; false: there are no more.
-  // What changes between two calls may be met twice, or, though delivered meanwhile, not at all.
+  // Walks the delivered items, leased or not, in no order; false: the end. An item that changes
+  // between two calls may be met twice or, if delivered meanwhile, not at all.
   struct ImagePlace;
   bool NextDelivered(ImagePlace* place, ItemPlace* item) const;
-  // The first one behind `after` that was never delivered; false: there is none.
+  // Finds the first never delivered item behind `after`; false: the end.
   bool NextFresh(ItemPlace after, ItemPlace* item) const;
-  // The item at a place, expired or not; false: there is none, or (Log::blocked) it must be fetched
+  // Reads the item at a place, expired or not; false: no item, or (Log::blocked) it must be fetched
   // first.
   bool ShowItem(ItemPlace place, QueueItem* item);
-  // It will be shown soon, so is to be fetched with what is wanted already. False: enough are.
+  // Wants the item, which will be shown soon, beside the wanted records. False: enough are wanted.
   bool WantItem(ItemPlace place);
 
   // ---- Moving, while nothing else changes the queue but expiry and compaction.
@@ -194,17 +194,17 @@ class QueueStore final : public Store {
   struct ImagePlace {
     enum class Step : std::uint8_t { kReturned, kLeased, kFresh };
     Step step = Step::kReturned;
-    // (priority, id) of the last one, or (deadline, id).
+    // (priority, id) of the last item, or (deadline, id).
     std::pair<std::uint64_t, std::uint64_t> last;
   };
-  // The next item, expired ones passed over; false: there is none, or (Log::blocked) it must be
-  // fetched first. Those that were never leased come in their order.
+  // Finds the next item and passes expired items; false: the end, or (Log::blocked) it must be
+  // fetched first. Items that were never leased come in their order.
   bool NextOfImage(ImagePlace* place, std::uint64_t now_ms, QueueItem* item, MovedItem* moved);
   // 0: there was no item yet.
   std::uint64_t next_id() const { return next_id_; }
-  // Into an empty queue: first the number that it goes on with, then every item.
-  // Returns: kOk, kInvalidArgument (it does not fit what came before, or a sound queue),
-  // kResourceExhausted (nothing changed).
+  // Fills an empty queue: first the number that it continues with, then every item. Returns: kOk,
+  // kInvalidArgument (inconsistent with earlier items, or with a sound queue), kResourceExhausted
+  // (no change).
   StatusCode BeginImport(std::uint64_t next_id);
   StatusCode Import(const MovedItem& item, Bytes value, std::uint64_t now_ms);
   // The writer is empty after kOk and untouched else.
@@ -213,7 +213,7 @@ class QueueStore final : public Store {
   // ---- Recovery: into an empty queue, before anything else, in the order of their keys.
   struct AdoptedItem {
     ItemKey key;
-    std::uint64_t location = 0;  // Of its record, and of what tells of its lease; 0: none does.
+    std::uint64_t location = 0;  // Of its record and lease note; 0: none.
     std::uint64_t value_bytes = 0;
     bool expires = false;
     std::uint64_t note_location = 0;
@@ -222,9 +222,9 @@ class QueueStore final : public Store {
   // A lease that was out gets its full time again. False: no memory.
   bool Adopt(const AdoptedItem& item, std::uint64_t now_ms);
 
-  // Of the heap, about: what leases cost beside the core's memory.
+  // Approximate heap: cost of leases beside the core's memory.
   std::uint64_t delivered_bytes() const;
-  // Ends of leases of a durable queue that the log has not been told of, for want of room.
+  // Ends of leases of a durable queue that are not in the log, for lack of room.
   std::uint64_t releases_left_out() const { return releases_left_out_; }
 
   // ---- Store
@@ -246,13 +246,13 @@ class QueueStore final : public Store {
  private:
   friend class Partition;
 
-  // An item and where its record lies; `location` 0: there is none.
+  // An item and its record's location; `location` 0: no record.
   struct Ref {
     ItemKey key;
     std::uint64_t location = 0;
   };
-  // An item that was delivered under a lease, leased or (`deadline_ms` 0) in returned_. What its
-  // end takes to know is here: its record may be on a device.
+  // An item that was delivered under a lease: leased or (`deadline_ms` 0) in returned_. It has all
+  // that the end of the lease needs: the record may be on a device.
   struct Delivered {
     std::uint64_t location = 0;
     std::uint64_t priority = 0;
@@ -260,7 +260,7 @@ class QueueStore final : public Store {
     std::uint64_t deliveries = 0;
     std::uint64_t deadline_ms = 0;
     std::uint64_t consumer = 0;
-    std::uint64_t note = 0;  // Of a durable queue: where the log has all this. 0: nowhere.
+    std::uint64_t note = 0;  // Durable queue: location of the lease note; 0: no note.
     std::uint64_t visibility_ms = 0;
     bool leased() const { return deadline_ms != 0; }
   };
@@ -281,15 +281,15 @@ class QueueStore final : public Store {
     return expiry_ms != 0 && expiry_ms <= now_ms;
   }
   std::uint64_t DeliveriesOf(std::uint64_t id) const;
-  // What the next item that is pushed is called.
+  // Returns the id of the next pushed item.
   std::uint64_t NextId() const;
-  // The first ready item that was never leased, and whether one of returned_ goes before it.
+  // First ready item that was never leased, and whether an item of returned_ goes before it.
   Ref FirstFresh() const;
   bool ReturnedIsFirst() const;
   // The item that is to be delivered next.
   Ref FirstReady() const;
   Ref FirstReturned() const;
-  // The same for a delivery under a lease: with a full table, one that stands there already.
+  // Next item for a delivery under a lease: with a full table, an item that is already in it.
   Ref FirstToLease() const;
   // Ready or leased; 0: it is in neither.
   std::uint64_t Locate(const ItemKey& key) const;
@@ -315,7 +315,7 @@ class QueueStore final : public Store {
   LogRecord ChangeOf(LogRecordType type, const ItemKey& key) const;
   QueueProgress Deliver(std::uint64_t items_max, const LeaseTerms* lease, std::uint64_t now_ms,
                         Visitor visitor);
-  // True if there is room for one more item.
+  // True if there is room for a further item.
   bool UnderCapacity(std::uint64_t now_ms);
   PushOutcome PushChange(LogRecord& change, const PushOptions& options, std::uint64_t now_ms);
   StatusCode ImportChange(const MovedItem& item, LogRecord& change, std::uint64_t now_ms);
@@ -351,15 +351,15 @@ class QueueStore final : public Store {
   LocationDeque fresh_;
   Stream stream_ = Stream::kVolatile;
   bool is_durable_ = false;
-  // The other ready ones, as (priority, id). On the heap, so that a lease can always end: a page of
-  // the tree may find no memory. They all stand in delivered_, which bounds them.
+  // The other ready items, as (priority, id). On the heap, so that a lease can always end: a page
+  // of the tree may find no memory. All are in delivered_, which bounds them.
   std::set<std::pair<std::uint64_t, std::uint64_t>> returned_;
 
   absl::flat_hash_map<std::uint64_t, Delivered> delivered_;
   std::set<std::pair<std::uint64_t, std::uint64_t>> deadlines_;  // (deadline, id) of leased items.
 
-  std::uint64_t found_ = 0;  // What FindSlot returns where a tree page has no word of its own.
-  Extent extent_;            // What QueueItem::extent points at.
+  std::uint64_t found_ = 0;  // Result of FindSlot if a tree page has no word of its own.
+  Extent extent_;            // Target of QueueItem::extent.
   std::vector<std::uint32_t> extent_segments_;
 };
 

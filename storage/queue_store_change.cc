@@ -1,4 +1,4 @@
-// What changes a queue's indexes and its log, and what the core's machinery asks of it.
+// Changes of a queue's indexes and its log, and the interface for the core's machinery.
 #include <algorithm>
 #include <unordered_set>
 

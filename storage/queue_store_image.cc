@@ -1,5 +1,5 @@
-// A queue's items on their way into a file or to another core: one by one out of this store, and
-// into another.
+// Moves a queue's items into a file or to another core: one by one out of this store, and into
+// another store.
 #include <algorithm>
 
 #include "proto/base/check.h"
@@ -12,7 +12,7 @@
 namespace tidepool::storage {
 namespace {
 
-// What is left of the time until `at_ms`, and 1: 0 is no such time, and 1 one that is over.
+// Returns the time left until `at_ms`, plus 1: 0 means no time, 1 an ended time.
 std::uint64_t LeftMs(std::uint64_t at_ms, std::uint64_t now_ms) {
   if (at_ms == 0 || at_ms == kNeverMs) return at_ms;
   return (at_ms > now_ms ? at_ms - now_ms : 0) + 1;
@@ -86,7 +86,7 @@ bool QueueStore::WantItem(ItemPlace place) {
   return log_.MayWantMore();
 }
 
-// What comes next is fetched together.
+// Fetches the next items together.
 void QueueStore::WantImage(ImagePlace place) {
   for (std::size_t left = kFetchedRecordsMax; left > 0 && log_.MayWantMore(); --left) {
     const Ref ref = PassImage(&place);
@@ -205,7 +205,7 @@ StatusCode QueueStore::ImportChange(const MovedItem& item, LogRecord& change,
   return StatusCode::kOk;
 }
 
-// Ids go on with those of the term under which it is served again, so that none is given twice.
+// Ids continue those of the term under which it is served again: no id is given twice.
 bool QueueStore::Adopt(const AdoptedItem& item, std::uint64_t now_ms) {
   const std::uint64_t id = item.key.id();
   expires_ = expires_ || item.expires;

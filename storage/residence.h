@@ -1,5 +1,5 @@
-// Where the records of a partition are, in DRAM or on a device only: found by looking at them when
-// somebody asks, so that no operation and no move of a record pays for the account.
+// Counts a partition's records in DRAM and only on a device by looking at them on request: neither
+// an operation nor a move of a record pays for the account.
 //
 //   daemon/core/residence -> [Partition::ResidenceWalk] -> index of the partition's kind,
 //   SegmentTable
@@ -20,21 +20,21 @@ struct Residence {
   std::uint64_t memory_records = 0;
   std::uint64_t device_records = 0;
   std::uint64_t cached_records = 0;  // Part of memory_records: copies in the read cache.
-  // Keys and values, with what is in DRAM of large ones. Of what is on a device about: an unread
-  // record counts with the average of its segment.
+  // Keys and values; of large values the parts in DRAM. On devices an estimate: an unread record
+  // counts with the average of its segment.
   std::uint64_t memory_bytes = 0;
   std::uint64_t device_bytes = 0;
   bool sampled = false;  // Not all records were looked at.
 
-  // The same of a partition that has so many records and bytes: shares become counts that add up.
+  // Scales the counts to a partition of this many records and bytes, so that they add up.
   Residence ScaledTo(std::uint64_t records, std::uint64_t payload_bytes) const;
 };
 
-// Looks at about `looks_max` records, or at all if there are no more: evenly spread ones of kinds
-// hash, ordered and queue. A priority queue's tree has no middle to begin at: it is passed from its
-// front, at most 2^24 items of it, and each n-th is looked at.
+// Examines about `looks_max` records, or all if there are fewer: evenly spread in kinds hash,
+// ordered and queue. A priority queue's tree has no middle to begin at: at most 2^24 items are
+// passed from its front, and each n-th is examined.
 //
-// Owner core only. What comes, goes or moves between two slices may be met twice or not at all.
+// Owner core only. Records that come, go or move between slices may be met twice or not at all.
 class Partition::ResidenceWalk {
  public:
   explicit ResidenceWalk(std::uint64_t looks_max) : looks_max_(looks_max) {}
@@ -42,7 +42,7 @@ class Partition::ResidenceWalk {
   // Goes on until `done()`, which is asked every 16 buckets or 64 items: some us. True: more to do.
   // Always with the same partition; a filter's has no records. Reads no device.
   bool Slice(Partition& partition, absl::FunctionRef<bool()> done);
-  // Counts of what was looked at.
+  // Counts of examined records.
   const Residence& found() const { return found_; }
 
  private:
@@ -60,7 +60,7 @@ class Partition::ResidenceWalk {
   std::uint64_t wanted_ = 0;  // of these,
   std::uint64_t next_ = 0;    // and how many were passed.
   std::uint64_t first_id_ = 0;
-  std::vector<std::byte> from_;  // Of a priority queue: the key to go on at.
+  std::vector<std::byte> from_;  // Priority queue: key to continue at.
   std::vector<std::uint32_t> segments_;
   Residence found_;
 };

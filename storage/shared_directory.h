@@ -12,13 +12,13 @@
 namespace tidepool::storage {
 
 // Owner core only. Lies in the root while that has room, then in chunks of the core's memory, each
-// twice as large as the one before: 4 KiB for 512 pieces of 2 MiB.
-//
-// Invariants: an entry that is set never changes, in no copy; copies are given back at the end
+// twice as large as its predecessor: 4 KiB for 512 pieces of 2 MiB.
+// Invariants: an entry that is set never changes, in any copy. Copies are given back only at the
+// end, so readers of an old copy find its content unchanged.
 // only, so whoever reads an old one finds what it had.
 class SharedDirectory {
  public:
-  // `root` must outlive it. Null: nobody reads it, and it keeps nothing.
+  // `root` must outlive it. Null: the directory has no readers and keeps no list.
   SharedDirectory(CoreMemory& memory, SharedRoot* root);
   ~SharedDirectory();
   SharedDirectory(const SharedDirectory&) = delete;
@@ -28,9 +28,9 @@ class SharedDirectory {
   void ShowIn(SharedRoot* root);
   // False: there is no memory, or no chunk is large enough; nothing has changed.
   bool Reserve(std::uint64_t entries);
-  // Shown to nobody from now on, and kept no more.
+  // Hides the list from readers, and no longer keeps it.
   void Hide();
-  // What lies at `node_offset` is to be as readers may meet it. False: as Reserve.
+  // Shows the memory at `node_offset`, which must be ready for readers. False: as Reserve.
   bool Set(std::uint64_t entry, std::uint64_t node_offset);
 
   std::uint64_t bytes() const { return bytes_; }  // Of chunks.

@@ -12,8 +12,8 @@
 
 namespace tidepool::storage::split_block {
 
-// Each sets the value's bits in the split block at `at`, which is aligned to 32 bytes, and returns
-// how many of the 8 were not set before.
+// Sets the value's bits in the split block at `at`, which is aligned to 32 bytes. Returns how many
+// of the 8 bits were not set before.
 inline unsigned InsertPortable(std::byte* at, std::uint64_t hash) {
   unsigned added = 0;
   for (int lane = 0; lane < kSplitBlockLanes; ++lane) {
@@ -83,7 +83,7 @@ inline bool Contains(const std::byte* at, std::uint64_t hash) {
   return SplitBlockContains(at, hash);
 }
 
-// The same for many, in one function of one instruction set: calls from outside cannot be taken in
+// Inserts many values in a function of one instruction set: calls from outside cannot be inlined
 // and cost a third of the time when the memory is at hand.
 inline std::uint64_t InsertMany(std::span<std::byte* const> split_blocks,
                                 const std::uint64_t* hashes, bool* is_new) {

@@ -1,5 +1,5 @@
-// What the data of a partition offers to the machinery of its core, whatever its kind: compaction,
-// expiry, accounts, dropping, checks. The operations themselves are the kinds' own and not virtual.
+// Interface of a partition's data for the machinery of its core, for all kinds: compaction, expiry,
+// accounts, dropping, checks. The operations themselves belong to the kinds and are not virtual.
 //
 // CoreStore, Compactor -> [Store] <- HashStore, ...
 #pragma once
@@ -33,27 +33,27 @@ class Store {
 
   // False: memory for the first index was refused; the store must not be used.
   virtual bool valid() const = 0;
-  // Records in the store, expired ones that were not yet removed included.
+  // Records in the store, including expired records that were not yet removed.
   virtual std::uint64_t size() const = 0;
-  // Keys and values of these records, without what storing them takes.
+  // Keys and values of these records, without storage overhead.
   virtual std::uint64_t payload_bytes() const = 0;
   virtual IndexUsage index_usage() const = 0;
 
-  // Applies a change that somebody else has decided: expiry, recovery, a replica. Looks it up,
+  // Applies a change that was decided elsewhere: expiry, recovery, a replica. Looks the record up,
   // makes room, and passes Partition::Stamp and Partition::Publish. Returns its version, or 0: no
   // memory.
   virtual Lsn Apply(const LogRecord& record) = 0;
 
   // ---- Compaction. `record` lies at `location`.
-  // The word that refers to the record, or to its copy in the read cache; null if none does any
-  // more (the record is dead).
+  // Returns the word that refers to the record, or to its copy in the read cache; null if there is
+  // no reference any more (the record is dead).
   virtual std::uint64_t* FindSlot(const RecordHeader& record, std::uint64_t location) = 0;
-  // The record was copied; `slot` and whatever else refers to it must refer to `moved` from now on.
-  // A copy of it in the read cache, if that is what they referred to, is dropped.
+  // Redirects `slot` and all other references to `moved`, after the record was copied. A copy in
+  // the read cache, if they referred to it, is dropped.
   virtual void Relocate(std::uint64_t* slot, const RecordHeader& record, std::uint64_t moved) = 0;
-  // Of a dropped partition: the record goes. `slot` as FindSlot gave it.
+  // Discards a record of a dropped partition. `slot` as FindSlot gave it.
   virtual void Discard(std::uint64_t* slot, std::uint64_t location) = 0;
-  // Whether a record of this key is there, so that a tombstone for it says nothing any more.
+  // Returns whether a record of this key exists, so that a tombstone for it is useless.
   virtual bool HasKey(Bytes key) = 0;
 
   // ---- Background work.

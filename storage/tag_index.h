@@ -23,13 +23,13 @@ struct TagIndexOptions {
   SharedRoot* root = nullptr;
 };
 
-// Linear hashing: buckets below `split` have depth level + 1, the others level; a bucket of depth d
+// Linear hashing: buckets below `split` have depth level + 1, the rest level. A bucket of depth d
 // holds the hashes that agree in their low d bits, in itself and a chain of overflow buckets. A tag
 // is the 24 hash bits from the bucket's tag shift on, so a split moves slots without reading a
-// record. Each doubling takes one bit of a tag's discrimination (tag bits above the depth): buckets
+// record. Each doubling takes one bit of a tag's discrimination (tag bits above the depth). Buckets
 // with fewer than 16 left are rebuilt from the keys in the background, at the latest by the split
-// that would leave fewer than 10. Where that needs a key that cannot be had, the split waits, and
-// chains get longer.
+// that would leave fewer than 10. If a needed key is unavailable, the split waits, and chains get
+// longer.
 //
 // Owner core only for changes; other processes may read buckets by the rules in layout.h. A slot's
 // address is valid until the next Insert or background step. Growth stops, and chains get longer,
@@ -57,14 +57,14 @@ class TagIndex {
     asm volatile("");
   }
   // Calls accept(location) for each slot whose tag agrees, until a call returns true. Null: no call
-  // did. Defined in storage/tag_find.h.
+  // returned true. Defined in storage/tag_find.h.
   template <typename Accept>
   std::uint64_t* Find(std::uint64_t hash, Accept&& accept) const;
 
   // True if Insert of a new hash will succeed; allocates an overflow bucket ahead if it is needed.
   bool MakeRoom(std::uint64_t hash);
   // Adds a slot and splits at most one bucket. MakeRoom must have succeeded. `read` gives the hash
-  // of a location whose tag must be made again.
+  // of a location whose tag must be rebuilt.
   void Insert(std::uint64_t hash, std::uint64_t location, HashReader read);
   // The record moved (update, compaction): the slot and its tag stay.
   static void Replace(std::uint64_t* slot, std::uint64_t location);
@@ -85,8 +85,8 @@ class TagIndex {
   // Calls visit(location) for all slots of a home bucket's chain.
   void VisitChain(std::uint64_t bucket, absl::FunctionRef<void(std::uint64_t)> visit) const;
 
-  // Empties a chain whose records were freed. For dropping a partition: no reader may follow any
-  // more.
+  // Empties a chain whose records were freed. For the drop of a partition: readers may no longer
+  // follow it.
   void ClearChain(std::uint64_t bucket);
 
   // Splits buckets ahead of their records, until there are enough for `records` or `done()`; true:
@@ -95,16 +95,16 @@ class TagIndex {
 
   // Whether tags are due to be rebuilt in the background.
   bool RebuildDue() const;
-  // Rebuilds tags until `done()`, or up to a bucket that `read` fails for, which comes first the
-  // next time; those behind it are read meanwhile, so that all their keys can be fetched together.
-  // True: more to do.
+  // Rebuilds tags until `done()`, or up to a bucket for which `read` fails. That bucket comes first
+  // the next time; the buckets behind it are read meanwhile, so that all their keys can be fetched
+  // together. True: more to do.
   bool RebuildSlice(HashReader read, absl::FunctionRef<bool()> done);
 
   void CheckInvariants(HashReader read) const;
 
  private:
   std::uint64_t Home(std::uint64_t hash) const {
-    // Without a branch, which the processor could not foresee: one more bit if the bucket was
+    // Without a branch, which the processor could not predict: a further bit if the bucket was
     // split.
     const std::uint64_t low = hash & low_mask_;
     const std::uint64_t was_split = (low - split_) >> 63;
@@ -165,7 +165,7 @@ class TagIndex {
   unsigned rebuild_shift_ = 0;
   std::uint64_t rebuild_next_ = 0;
   std::uint64_t rebuilt_buckets_ = 0;
-  std::vector<std::uint64_t> hashes_;  // Of the chain that is rebuilt.
+  std::vector<std::uint64_t> hashes_;  // Of the rebuilt chain.
 };
 
 }  // namespace tidepool::storage

@@ -1,4 +1,4 @@
-// Comparing the tags of one chain of buckets: the inner loop of every operation.
+// Compares the tags of a chain of buckets: the inner loop of every operation.
 //
 // TagIndex::Find -> [FindInChain...]. x86-64's baseline (SSE2) compares a bucket in about 12
 // instructions, AVX2 in 8, AVX-512 in 3; what the processor has is found out once at start. Other
@@ -57,14 +57,14 @@ inline unsigned Sse2(const Bucket& bucket, std::uint64_t tag) {
 
 [[gnu::target("avx512f")]] inline unsigned Avx512(const Bucket& bucket, std::uint64_t tag) {
   const __m512i words = _mm512_load_si512(&bucket);
-  // The zero-masked shift: g++ 12 warns of its own header's uninitialised operand in the plain one.
+  // Zero-masked: with the plain shift g++ 12 warns of its own header's uninitialised operand.
   return _mm512_cmpeq_epi64_mask(_mm512_maskz_srli_epi64(0xFF, words, kLocationBits),
                                  _mm512_set1_epi64(static_cast<long long>(tag))) &
          0xFEu;
 }
 #endif
 
-// One step of every find: hands the candidates of `mask` to `accept`.
+// A step of every find: hands the candidates of `mask` to `accept`.
 template <typename Accept>
 [[gnu::always_inline]] inline std::uint64_t* TakeCandidate(Bucket* bucket, unsigned mask,
                                                            Accept& accept) {
@@ -75,8 +75,8 @@ template <typename Accept>
   return nullptr;
 }
 
-// The same loop for each instruction set: a function can take in another one only if it is compiled
-// for at least the same instructions. `base` is the address of node offset 0.
+// The same loop for each instruction set: a function can inline another only if it is compiled for
+// at least the same instructions. `base` is the address of node offset 0.
 template <typename Accept>
 inline std::uint64_t* FindScalar(Bucket* bucket, std::byte* base, std::uint64_t tag,
                                  Accept& accept) {

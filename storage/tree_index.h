@@ -1,4 +1,4 @@
-// The order of one partition's keys: a B+tree over byte strings that leads to locations.
+// Order of a partition's keys: a B+tree over byte strings that leads to locations.
 //
 // OrderedStore (scans, ranges), queues by priority -> [TreeIndex] -> a record's location in the
 // log. Pages: tree_page.h. Stands beside the tag index, which finds single keys seven times faster.
@@ -19,11 +19,11 @@ struct TreeIndexOptions {
   std::uint32_t page_bytes = kPageBytes;  // Tests only: less makes deep trees of few keys.
 };
 
-// Keys of 0 to 16,384 bytes in lexicographic order of unsigned bytes, each once. A leaf holds what
-// of a key follows the page's prefix, at most 409 bytes of it; the rest of a longer one is read
-// from the record through the reader. Inner pages hold the shortest string that tells two leaves
-// apart; one of more than 409 bytes lies whole in a chunk of its own, so that it outlives the
-// records. So every page has room for 9 cells however long the keys are, and the depth is
+// Keys of 0 to 16,384 bytes in lexicographic order of unsigned bytes, each once. A leaf holds the
+// part of a key behind the page's prefix, at most 409 bytes of it; the rest of a longer key is read
+// from the record through the reader. Inner pages hold the shortest string that separates two
+// leaves; a string of more than 409 bytes lies whole in a chunk of its own, so that it outlives the
+// records. Every page therefore has room for 9 cells however long the keys are, and the depth is
 // logarithmic.
 //
 // Owner core only. A place is valid until the next Insert or Erase; Replace leaves places valid.
@@ -31,21 +31,21 @@ struct TreeIndexOptions {
 // two page copies per level when it is split or merged, some us in all.
 //
 // Memory: pages are chunks of the core's memory. A page that falls below a quarter is merged into a
-// neighbour when the two fill no more than three quarters (an empty one always, if they fit), and
-// free pages beyond those promised to the next insert go back to the core.
+// neighbour when the two fill no more than three quarters (an empty page always, if they fit). Free
+// pages beyond those promised to the next insert go back to the core.
 //
 // Invariants: keys grow along the leaves; all leaves have one depth; every key of a page begins
 // with its prefix and lies between the separators around it; size = cells of all leaves.
 class TreeIndex {
  public:
-  // The cell of a key; `page` 0 is none.
+  // The cell of a key; `page` 0: no cell.
   struct Place {
     PageRef page = 0;
     std::uint32_t cell = 0;
     bool valid() const { return page != 0; }
     bool operator==(const Place&) const = default;
   };
-  // What a cell leads to. The mark is the caller's: OrderedStore marks records that expire.
+  // Target of a cell. The mark is the caller's: OrderedStore marks records that expire.
   struct Entry {
     std::uint64_t location;
     bool marked;
@@ -79,7 +79,7 @@ class TreeIndex {
   // Erases the first key, without searching for it. The index must not be empty.
   void EraseFirst();
 
-  // ---- Places. Invalid ones mean: there is none. `ahead`: what will be read of the leaf.
+  // ---- Places. An invalid place means: no cell. `ahead`: part of the leaf to be read.
   enum class Ahead : std::uint8_t { kOneCell, kRun };
   Place Find(Bytes key) const;
   // The first key that is not below `key`.
@@ -104,20 +104,21 @@ class TreeIndex {
 
   // ---- Runs of keys.
   // Fills `entries` with the cells from `*from` on upwards while their keys are below `*end` (null:
-  // to the last key), and moves `*from` behind them; it is invalid when the range is through.
-  // Fetches what comes next ahead. Returns how many. `places`, if not null, gets each one's place.
+  // to the last key), and moves `*from` behind them; it is invalid at the end of the range. Fetches
+  // the following cells ahead. Returns the count. `places`, if not null, receives each cell's
+  // place.
   std::size_t CollectUp(Place* from, const Bytes* end, std::span<Entry> entries,
                         Place* places = nullptr) const;
-  // The same downwards, while keys are not below `begin`.
+  // Fills `entries` downwards, while keys are not below `begin`.
   std::size_t CollectDown(Place* from, Bytes begin, std::span<Entry> entries,
                           Place* places = nullptr) const;
   // Counts like CollectUp, leaf by leaf: at most `leaves_max` of them. Calls marked(entry) for each
   // marked cell, and counts it if that says true.
   std::uint64_t CountUp(Place* from, const Bytes* end, std::uint64_t leaves_max,
                         absl::FunctionRef<bool(const Entry&)> marked) const;
-  // A key with about half of the keys below it, to split the partition at: exact up to 256 leaves,
-  // beyond that the first key of the middle leaf. Reads one page in a hundred. Invalid below 2
-  // keys.
+  // Returns a key with about half of the keys below it, to split the partition at: exact up to 256
+  // leaves, beyond that the first key of the middle leaf. Reads one page in a hundred. Invalid
+  // below 2 keys.
   Place Median() const;
 
   // Frees the pages of a dropped partition, without reading keys; nothing else may be called any
@@ -132,7 +133,7 @@ class TreeIndex {
   std::uint64_t page_count() const { return page_count_; }
   // Pages in use and long separators.
   std::uint64_t bytes() const { return page_count_ * kPageBytes + separator_bytes_; }
-  // With the spare ones.
+  // Including the spare pages.
   std::uint64_t allocated_bytes() const {
     return bytes() + spare_count_ * kPageBytes + (spare_separator_ != 0 ? separator_unit_ : 0);
   }
@@ -190,8 +191,8 @@ class TreeIndex {
 
   CoreMemory& memory_;
   const TreePages pages_;
-  // A separator's chunk: the longest key, or a whole block where blocks are smaller (a record and
-  // so its key is smaller than a block).
+  // Chunk of a separator: the longest key, or a whole block where blocks are smaller (a record, and
+  // with it its key, is smaller than a block).
   const std::uint64_t separator_unit_;
   PageRef root_ = 0;
   PageRef first_leaf_ = 0;

@@ -186,7 +186,7 @@ TreeIndex::Cut TreeIndex::ChooseCut(const TreePage& old, Bytes key, bool left_ed
   TreeKeyBuffer below_buffer;
   const Bytes below = index == 0 ? key : pages_.KeyOf(old, index - 1, &below_buffer);
   const Bytes above = index == old.count ? key : pages_.KeyOf(old, index, buffer);
-  // The shortest string that is above the one and not above the other.
+  // Returns the shortest string above the left key and not above the right key.
   const Bytes separator = above.first(CommonBytes(below, above) + 1);
   const bool long_one = separator.size() > pages_.shape().inline_max;
   return {index, separator, long_one ? TakeSeparator(separator) : PageRef{0}};

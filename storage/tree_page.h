@@ -1,5 +1,5 @@
-// One page of the ordered index: cells in the order of their keys, with the prefix that all keys
-// of the page share cut off.
+// A page of the ordered index: cells in the order of their keys, without the prefix that all keys
+// of the page share.
 //
 // TreeIndex -> [TreePages] -> bytes of a 4 KiB chunk. A page is [header | slots growing up | free |
 // cells growing down | prefix]. A slot holds the first 4 bytes of the key after the prefix, so a
@@ -17,7 +17,7 @@
 
 namespace tidepool::storage {
 
-// Node offset of a page in units of 4 KiB; 0 is none.
+// Node offset of a page in units of 4 KiB; 0: no page.
 using PageRef = std::uint32_t;
 inline constexpr int kPageShift = 12;
 inline constexpr std::uint32_t kPageBytes = 1u << kPageShift;
@@ -27,14 +27,14 @@ static_assert(kPageBytes == kChunkBytesMin);
 class TreeKeyReader {
  public:
   virtual ~TreeKeyReader() = default;
-  // The key that was inserted with `location`, or with the one that it replaced since.
+  // Reads the key that was inserted with `location`, or with a location that it replaced since.
   virtual Bytes KeyAt(std::uint64_t location) const = 0;
 };
 
 struct TreeSlot {
   std::uint32_t head;    // The first 4 bytes of the suffix, zeros behind its end; big-endian.
-  std::uint16_t offset;  // Of the cell in the page.
-  std::uint16_t size;    // Of the suffix; the top bit is the caller's mark.
+  std::uint16_t offset;  // Offset of the cell in the page.
+  std::uint16_t size;    // Size of the suffix; the top bit is the caller's mark.
 };
 static_assert(sizeof(TreeSlot) == 8);
 
@@ -60,7 +60,7 @@ struct TreePage {
 static_assert(sizeof(TreePage) == 24);
 static_assert(sizeof(TreePage) % alignof(TreeSlot) == 0);
 
-// What of a page's keys lies in the page. A suffix longer than `inline_max` continues in the record
+// Part of a page's keys in the page. A suffix longer than `inline_max` continues in the record
 // (leaves) or in a chunk that holds the whole separator (inner pages).
 struct TreePageShape {
   std::uint32_t page_bytes;
@@ -70,10 +70,10 @@ struct TreePageShape {
   static constexpr TreePageShape Of(std::uint32_t page_bytes) {
     return {page_bytes, page_bytes / 16, page_bytes / 10};
   }
-  // Of the largest cell with its slot: 8 + payload 8 + the suffix without its head.
+  // Largest cell with its slot: 8 + payload 8 + the suffix without its head.
   constexpr std::uint32_t cell_bytes_max() const { return 8 + 8 + inline_max - 4; }
-  // Both halves of a page that was split have room for the largest cell: a half is at most half of
-  // the page and one cell more.
+  // Both halves of a split page have room for the largest cell: a half is at most half of the page
+  // and a further cell.
   constexpr bool valid() const {
     const std::size_t room = page_bytes - sizeof(TreePage) - prefix_max;
     return page_bytes <= kPageBytes && page_bytes % 8 == 0 && prefix_max <= inline_max &&
@@ -91,7 +91,7 @@ struct TreeKeyBuffer {
 };
 
 struct TreeSpot {
-  std::uint32_t index;  // Of the first cell whose key is not below the one asked for.
+  std::uint32_t index;  // First cell whose key is not below the searched key.
   bool equal;
 };
 
@@ -124,7 +124,7 @@ class TreePages {
 
   // ---- Searching. The key must lie in the page's range, and so begin with its prefix.
   TreeSpot Search(const TreePage& page, Bytes key) const;
-  // The same for any key: how many of the page's keys are below it.
+  // Returns how many of the page's keys are below any key.
   std::uint32_t CountBelow(const TreePage& page, Bytes key) const;
   // Child 0 is `first`, child i that of cell i - 1.
   std::uint32_t ChildIndex(const TreePage& page, Bytes key) const {
@@ -179,7 +179,7 @@ class TreePages {
   std::uint32_t capacity(const TreePage& page) const {
     return shape_.page_bytes - static_cast<std::uint32_t>(sizeof(TreePage)) - page.prefix_bytes;
   }
-  // Of one cell with its slot.
+  // Bytes of a cell with its slot.
   std::uint32_t UsedBy(const TreePage& page, std::uint32_t index) const {
     return CellBytes(page.level, page.prefix_bytes, KeyBytes(page, index));
   }
@@ -203,7 +203,7 @@ class TreePages {
     if (count != 0) std::memcpy(&head, suffix, count);
     return __builtin_bswap32(head);
   }
-  // What of a suffix the cell holds behind the payload: all but the head, up to the cut.
+  // Part of a suffix that the cell holds behind the payload: all but the head, up to the cut.
   std::uint32_t RestBytes(std::uint32_t suffix_bytes) const {
     return std::max(std::min(suffix_bytes, shape_.inline_max), 4u) - 4;
   }

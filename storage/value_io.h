@@ -36,16 +36,16 @@ struct Extent {
 // changes this core's store, or BackgroundSlice.
 struct StoredValue {
   Bytes value;                     // Into a segment.
-  const Extent* extent = nullptr;  // Instead of `value` for one above the extent threshold.
-  std::uint64_t value_bytes = 0;   // Of the value, wherever it lies.
-  std::uint64_t location = 0;      // Of the record; 0: there is no value.
+  const Extent* extent = nullptr;  // Replaces `value` above the extent threshold.
+  std::uint64_t value_bytes = 0;   // Size of the value, in any place.
+  std::uint64_t location = 0;      // Location of the record; 0: no value.
 };
 
-// Unpublished memory for one value of known size. Filled in any order, in parts of any size; nobody
-// sees it before HashStore::Put takes it. Destroying an unused one gives the memory back.
+// Unpublished memory for a value of known size. Filled in any order, in parts of any size;
+// invisible before HashStore::Put takes it. Destruction of an unused writer gives the memory back.
 //
 // On a node with devices the writer reserves all its memory before the first byte, with the blocks
-// of its record: first come, first served over all cores (ArenaPool). So a write that has begun
+// of its record: first come, first served over all cores (ArenaPool). A write that has begun thus
 // never lacks memory. Without devices memory comes with the bytes, and Write may fail after Begin.
 //
 // Owner core only. The CoreStore must outlive it; a dropped partition does not matter to it.
@@ -62,14 +62,14 @@ class ValueWriter {
   bool waits() const { return reservation_ != nullptr && reservation_->waits(); }
   // True if its reservation was refused: memory and devices are full.
   bool refused() const { return reservation_ != nullptr && reservation_->refused(); }
-  // Lets the store take the memory of an idle writer while others wait: for values of clients.
+  // Lets the store take an idle writer's memory while other writers wait: for values of clients.
   void set_revocable() { revocable_ = true; }
   // Null: nothing is reserved.
   const std::shared_ptr<Reservation>& reservation() const { return reservation_; }
 
-  // Copies `part` to `offset`. Bytes never written are arbitrary: write all before Put.
-  // Returns: kOk, kOutOfRange (beyond the value), kResourceExhausted (nothing was written),
-  // kAborted (the writer was idle for 10 s while others waited for its memory).
+  // Copies `part` to `offset`. Bytes never written are arbitrary: write all before Put. Returns:
+  // kOk, kOutOfRange (beyond the value), kResourceExhausted (no byte was written), kAborted (the
+  // writer was idle for 10 s while other writers waited for its memory).
   StatusCode Write(std::uint64_t offset, Bytes part);
 
   std::uint64_t value_bytes() const { return value_bytes_; }
@@ -90,7 +90,7 @@ class ValueWriter {
   Status Reserve(CoreStore& core);
   void RevokeIfIdle(std::uint64_t now_ms);
   std::uint64_t StagedChunkBytes() const;
-  // True once the chunk for what the record itself stores is there.
+  // True once the chunk for the record's own part exists.
   bool Prepare();
   bool Complete() const;
   Bytes Staged() const;
@@ -101,25 +101,25 @@ class ValueWriter {
   Log* log_ = nullptr;
   std::uint64_t value_bytes_ = 0;
   std::vector<std::uint32_t> segments_;  // 0 until first written (0 is no segment index).
-  std::size_t shared_ = 0;               // The first of them, which are a published extent's.
-  std::uint64_t staged_ = 0;             // Node offset of the chunk for what the record stores.
-  std::uint64_t staged_bytes_ = 0;       // Of that chunk's use; 0: no chunk.
+  std::size_t shared_ = 0;               // First of them, which belong to a published extent.
+  std::uint64_t staged_ = 0;             // Node offset of the chunk for the record's part.
+  std::uint64_t staged_bytes_ = 0;       // Used bytes of that chunk; 0: no chunk.
   std::shared_ptr<Reservation> reservation_;
-  const CoreStore* core_ = nullptr;  // Of the clock; with a reservation only.
+  const CoreStore* core_ = nullptr;  // For the clock; with a reservation only.
   std::uint64_t written_ms_ = 0;
   bool revocable_ = false;
   bool revoked_ = false;
 };
 
-// A pinned view of one stored value: the bytes stay as they are while overwrites, deletes and
-// compaction go on, until it is destroyed. One that was fetched from a device keeps its buffer.
+// A pinned view of a stored value: the bytes stay unchanged during overwrites, deletes and
+// compaction, until it is destroyed. A value fetched from a device keeps its buffer.
 //
 // Owner core only (the views may be read by a transport). The CoreStore must outlive it. A pin
 // keeps a whole segment from being used again: hold it no longer than the sending takes.
 class ValueReader {
  public:
   ValueReader() = default;
-  // `stored` must be a still valid one of `store`, with a location.
+  // `stored` must be a still valid value of `store`, with a location.
   static ValueReader Pin(Store& store, const StoredValue& stored);
   ValueReader(ValueReader&& other) noexcept;
   ValueReader& operator=(ValueReader&& other) noexcept;
@@ -138,7 +138,7 @@ class ValueReader {
   std::vector<std::uint32_t> extent_segments_;
   std::uint32_t record_segment_ = 0;  // Holds tail_, unless `fetched_` does.
   std::shared_ptr<const std::byte> fetched_;
-  Bytes tail_;  // What the record itself stores of the value: all of it, or an extent's remainder.
+  Bytes tail_;  // Record's own part of the value: all of it, or an extent's remainder.
 };
 
 }  // namespace tidepool::storage

@@ -57,8 +57,8 @@ class DaxQueue final : public DeviceQueue {
       }
       completed_.push_back({request.tag, 0});
     }
-    // A drain orders the stores of this processor only: a flush started by another thread could not
-    // make up for it. So nothing is reported as written before it.
+    // A drain orders the stores of this processor only: a flush of another thread could not replace
+    // it. Writes are therefore reported only after a drain.
     if (has_written) drain_();
     return !waiting_.empty();
   }

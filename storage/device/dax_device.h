@@ -13,14 +13,14 @@ struct pmem2_map;
 
 namespace tidepool::storage {
 
-// Copies are synchronous: Submit carries out what it is given, Reap reports it. Many small reads
-// are better done by loads from mapping().
+// Copies are synchronous: Submit executes the requests, Reap reports them. For many small reads,
+// loads from mapping() are better.
 //
 // Not suited for media errors: a load from a cell that has lost its content raises SIGBUS.
 class DaxDevice final : public Device {
  public:
-  // As FileDevice::Open; and kUnimplemented: PMDK reports that stores reach the medium by whole
-  // pages only (there is no DAX here), so that a FileDevice is the way.
+  // Errors: as FileDevice::Open; kUnimplemented: PMDK reports that stores reach the medium only by
+  // whole pages (no DAX here). Use a FileDevice then.
   static Result<std::unique_ptr<Device>> Open(const std::string& path, std::uint64_t bytes);
   ~DaxDevice() override;
 

@@ -1,5 +1,5 @@
-// Where segments go that leave DRAM: reads and writes of whole 4 KiB blocks, many in flight, none
-// of which an owner core waits for.
+// Medium for segments that leave DRAM: reads and writes of whole 4 KiB blocks, many in flight; no
+// owner core waits for them.
 //
 //   spill, durability -> [device] -> file_device, dax_device; tests: fault_device
 #pragma once
@@ -39,9 +39,9 @@ struct DeviceCompletion {
   int error = 0;  // An errno; 0: all bytes were moved. A short read or write is EIO.
 };
 
-// One thread's way to a device. Not thread-safe. Requests may complete in any order, and may be
-// carried out in any order: who needs one before another waits for its completion. The destructor
-// waits until the device is done with the buffers of what was submitted; nobody hears how it ended.
+// A thread's queue to a device. Not thread-safe. Requests may execute and complete in any order: to
+// order two requests, wait for the first completion. The destructor waits until the device has
+// released the buffers of submitted requests; their results are lost.
 class DeviceQueue {
  public:
   virtual ~DeviceQueue() = default;
@@ -51,12 +51,12 @@ class DeviceQueue {
   // Most requests that are under way at once.
   virtual unsigned depth() const = 0;
   virtual unsigned in_flight() const = 0;  // Started, and not reaped.
-  // False: depth() are under way; the caller tries again after Reap.
+  // Returns false if depth() requests are under way; the caller tries again after Reap.
   virtual bool Start(const DeviceRequest& request) = 0;
-  // Hands up to `count_max` of what was started to the device, in order. True: more wait for that.
+  // Submits up to `count_max` started requests to the device, in order. True: more are waiting.
   virtual bool Submit(unsigned count_max) = 0;
-  // Calls `done` for each that has completed; it may Start others. Returns how many. No system
-  // call.
+  // Calls `done` for each completed request; it may Start further requests. Returns their count. No
+  // system call.
   virtual unsigned Reap(absl::FunctionRef<void(const DeviceCompletion&)> done) = 0;
   // Submits everything and returns when a completion is there to be reaped or the time is over. For
   // start, stop and tests: an owner core never waits here.
@@ -69,7 +69,7 @@ class DeviceQueue {
   DeviceQueue() = default;
 };
 
-// One thread's ways to all devices of a volume, by the index of the device.
+// A thread's queues to all devices of a volume, by device index.
 using DeviceQueues = std::vector<std::unique_ptr<DeviceQueue>>;
 
 enum class DeviceMedium : std::uint8_t { kFile, kDax };

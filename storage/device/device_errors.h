@@ -1,4 +1,4 @@
-// What the devices have in common: how they refuse a file and which requests are legal.
+// Shared by the devices: refusals of files, and checks of requests.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Whole transfers for those who may wait: start, stop, and the few blocks that say what a device
-// holds. Never on an owner core.
+// Whole transfers for callers that may wait: start, stop, and the few blocks that describe a
+// device. Never on an owner core.
 #pragma once
 
 #include <cstddef>
@@ -29,10 +29,10 @@ class BlockBuffer {
   std::size_t bytes_ = 0;
 };
 
-// Each waits, without a limit of its own (the kernel's time limits on requests end it), until the
-// device has answered; nothing else may be under way in `queue`. Offsets, lengths and addresses in
-// whole blocks. Errors: kDeviceError, which names the device's error: after one of a write or a
-// flush nobody knows what is durable, and nobody may write on as if it were.
+// Each call waits until the device has answered, without a time limit of its own (the kernel's
+// limits on requests end it). No other request may be under way in `queue`. Offsets, lengths and
+// addresses are whole blocks. Errors: kDeviceError with the device's error. After a failed write or
+// flush it is unknown which data is durable: no caller may continue to write as if all were.
 Status ReadBlocks(DeviceQueue* queue, std::uint64_t offset, MutableBytes to);
 Status WriteBlocks(DeviceQueue* queue, std::uint64_t offset, Bytes from);
 Status WriteBlocksThrough(DeviceQueue* queue, std::uint64_t offset, Bytes from);

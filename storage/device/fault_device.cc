@@ -67,7 +67,7 @@ class FaultQueue final : public DeviceQueue {
 
   int descriptor() const override { return -1; }
 
-  // The power goes: what was submitted may be there in part.
+  // Loses power: a submitted write may be there in part.
   void Die() {
     for (const Submitted& each : submitted_) {
       const DeviceOperation operation = each.request.operation;
@@ -94,7 +94,7 @@ class FaultQueue final : public DeviceQueue {
   void CheckLive() const { TP_CHECK(is_live()); }
 
   void Progress() {
-    // Mostly some, at times none or all.
+    // Usually some requests, at times zero or all.
     std::uint64_t count = device_->Below(submitted_.size() + 1);
     if (device_->Below(4) == 0) count = device_->Below(2) * submitted_.size();
     for (; count > 0; --count) ExecuteOne();
@@ -138,7 +138,7 @@ FaultDevice::Outcome FaultDevice::Execute(const DeviceRequest& request,
   const bool is_write = request.operation == DeviceOperation::kWrite ||
                         request.operation == DeviceOperation::kWriteThrough;
   if (writes_left_.has_value() && *writes_left_ == 0 && (is_write || refused_by_power_)) {
-    // The one that finds the power gone was under way then; those after it were never begun.
+    // The first refused write was under way when the power failed; later writes never began.
     if (!refused_by_power_) AddAtRisk(request, /*partly=*/true);
     refused_by_power_ = true;
     return {ENODEV, nullptr};
@@ -179,7 +179,7 @@ FaultDevice::Outcome FaultDevice::ExecuteWrite(const DeviceRequest& request, int
   return {0, nullptr};
 }
 
-// What is on the device for good: no earlier write to these sectors can come up any more.
+// Stores data for good: no earlier write to these sectors can reappear.
 void FaultDevice::MakeDurable(std::uint64_t offset, const std::byte* data, std::size_t bytes) {
   std::memcpy(current_.data() + offset, data, bytes);
   std::memcpy(durable_.data() + offset, data, bytes);

@@ -1,6 +1,6 @@
-// A device in memory that does, under a seed, the worst that a real one may: what is not flushed is
-// dropped, reordered or torn when the power goes, requests complete in any order, and errors and
-// flipped bits come where rules say. For tests and simulation; no daemon links it.
+// A device in memory that does, under a seed, the worst that a real device may. A power failure
+// drops, reorders or tears data that is not flushed. Requests complete in any order, and rules add
+// errors and flipped bits. For tests and simulation; no daemon links it.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@
 
 namespace tidepool::storage {
 
-inline constexpr std::size_t kFaultSectorBytes = 512;  // What a device never tears.
+inline constexpr std::size_t kFaultSectorBytes = 512;  // A device never tears it.
 
 struct FaultRule {
-  // Which requests: of this operation (none: of any) that touch [begin, end); flushes touch all.
+  // Selects requests: of this operation (unset: any) that touch [begin, end); flushes touch all.
   std::optional<DeviceOperation> operation;
   std::uint64_t begin = 0;
   std::uint64_t end = UINT64_MAX;
-  std::uint64_t skip = 0;   // So many of them pass first.
-  std::uint64_t times = 1;  // Then so many fail.
-  // The errno that they end with. ENOSPC: nothing was written. Any other: any part of it may have
-  // been, and of a failed flush nothing is durable, nor will it be by a later flush. 0: a read
-  // succeeds with one bit of its data flipped.
+  std::uint64_t skip = 0;   // First, this many of them pass.
+  std::uint64_t times = 1;  // Then this many fail.
+  // Errno of the failed requests. ENOSPC: no byte was written. Any other: any part may have been
+  // written. After a failed flush no data is durable, nor will a later flush make it durable. 0: a
+  // read succeeds with a flipped bit in its data.
   int error = 0;
 };
 
@@ -39,41 +39,41 @@ struct FaultCounters {
   std::uint64_t bytes_written = 0;
   std::uint64_t faults = 0;  // Errors and flipped bits by rules.
   std::uint64_t crashes = 0;
-  std::uint64_t sectors_kept = 0;  // Of those that were not durable at a crash.
+  std::uint64_t sectors_kept = 0;  // Sectors that were not durable at a crash.
   std::uint64_t sectors_lost = 0;
 };
 
-// Single-threaded: the device, its queues and its rules belong to one thread. The same seed and the
-// same calls give the same outcomes.
+// Single-threaded: the device, its queues and its rules belong to one thread. Equal seeds and calls
+// give equal outcomes.
 //
-// 1. What a write-through that completed, or a flush that completed, made durable is there after
-//    any number of crashes, unless written since.
-// 2. A flush covers the writes whose completion had been reaped when it was started, no others.
-// 3. After a crash each sector has its durable content or that of any write to it since, chosen for
-//    each sector alone; a write that was submitted and did not complete is such a write.
+// 1. Data that a completed write-through or flush made durable survives any number of crashes,
+// unless written since.
+// 2. A flush covers only writes whose completion had been reaped when the flush was started.
+// 3. After a crash each sector has its durable content or that of any write to it since, chosen per
+// sector; submitted writes that did not complete are included.
 // 4. Reads see the last write that was carried out. Requests that are under way together are
 //    carried out in any order, and read their buffers at any time until they complete.
 class FaultDevice final : public Device {
  public:
   // Zeroed. `bytes` in whole blocks.
   FaultDevice(std::uint64_t bytes, std::uint64_t seed);
-  // As every device it outlives its queues, those of before a crash too.
+  // Like every device it outlives its queues, also queues from before a crash.
   ~FaultDevice() override;
 
   DeviceMedium medium() const override { return DeviceMedium::kFile; }
   std::uint64_t bytes() const override { return current_.size(); }
   const std::string& description() const override { return description_; }
   const std::byte* mapping() const override { return nullptr; }
-  // Its descriptor() is -1 although Submit does not complete everything: who uses it calls Reap in
-  // turns, or Wait. Errors: what FailOpenQueue was given.
+  // The queue's descriptor() is -1 although Submit does not complete everything: the user calls
+  // Reap in turns, or Wait. Errors: the status given to FailOpenQueue.
   Result<std::unique_ptr<DeviceQueue>> OpenQueue(unsigned depth) override;
 
-  // The power goes and comes back. What was under way never completes: the queues of before answer
-  // nothing any more, and must not be used but destroyed (their in_flight() is 0).
+  // Cuts the power and restores it. Requests under way never complete: older queues answer no more,
+  // and must only be destroyed (their in_flight() is 0).
   void Crash();
-  // From the moment that `count` more writes (of both kinds) have been carried out, every request
-  // ends with ENODEV; the next write is torn at the following crash as one that was under way.
-  // Crash ends this.
+  // Ends every request with ENODEV after `count` more writes (of both kinds) have
+  // executed. The next write is torn at the following crash, like a write under way. Crash
+  // ends this.
   void PowerOffAfterWrites(std::uint64_t count) { writes_left_ = count; }
   bool powered_off() const { return writes_left_ == std::uint64_t{0} && refused_by_power_; }
 
@@ -81,11 +81,11 @@ class FaultDevice final : public Device {
   void ClearRules() { rules_.clear(); }
   // Damage for good, as by a failing cell.
   void FlipBit(std::uint64_t offset, unsigned bit);
-  // Every next OpenQueue ends with this until it is set to kOk.
+  // Makes every next OpenQueue fail with `status` until it is set to kOk.
   void FailOpenQueue(Status status) { open_status_ = std::move(status); }
 
   const FaultCounters& counters() const { return counters_; }
-  // As a read would see it now; for comparisons.
+  // Content that a read would see now; for comparisons.
   const std::vector<std::byte>& content() const { return current_; }
   // Sectors that a crash could change.
   std::size_t sectors_at_risk() const { return at_risk_.size(); }

@@ -23,10 +23,10 @@ namespace {
 
 constexpr unsigned kDepthMax = 4'096;
 
-// The flags, and why no more: with COOP_TASKRUN or DEFER_TASKRUN (5.19, 6.1) completions appear
-// only when the thread enters the kernel, which a polling core does not do; SINGLE_ISSUER (6.0)
-// would tie the queue to the thread that opened it. SUBMIT_ALL (5.18) goes on behind a request that
-// is refused; older kernels leave that to the next Submit.
+// Flags, and why no more: with COOP_TASKRUN or DEFER_TASKRUN (5.19, 6.1) completions appear only
+// when the thread enters the kernel, which a polling core does not do; SINGLE_ISSUER (6.0) would
+// tie the queue to the opening thread. SUBMIT_ALL (5.18) continues behind a refused request; older
+// kernels leave the rest to the next Submit.
 constexpr unsigned kFlagSets[] = {IORING_SETUP_CLAMP | IORING_SETUP_SUBMIT_ALL, IORING_SETUP_CLAMP,
                                   0};
 
@@ -66,7 +66,7 @@ class FileQueue final : public DeviceQueue {
 
   bool Submit(unsigned count_max) override {
     const std::size_t wanted = std::min<std::size_t>(count_max, waiting_.size());
-    // Those that the kernel did not take last time still stand in the ring.
+    // Requests that the kernel did not take last time still stand in the ring.
     while (prepared_ < wanted) {
       Prepare(waiting_[prepared_]);
       ++prepared_;
@@ -77,8 +77,8 @@ class FileQueue final : public DeviceQueue {
       waiting_.erase(waiting_.begin(), waiting_.begin() + taken);
       prepared_ -= static_cast<std::size_t>(taken);
     } else if (taken != -EAGAIN && taken != -EBUSY && taken != -EINTR) {
-      // What stands in the ring would go out with any later submission, after its owner was told
-      // that it failed. So there is none.
+      // Requests in the ring would go out with any later submission, after their owner saw them
+      // fail. Therefore no submission follows.
       broken_ = -taken;
       refused_.insert(refused_.end(), waiting_.begin(), waiting_.end());
       waiting_.clear();
@@ -89,7 +89,7 @@ class FileQueue final : public DeviceQueue {
 
   unsigned Reap(absl::FunctionRef<void(const DeviceCompletion&)> done) override {
     unsigned count = 0;
-    // Bounded: what `done` starts and submits may complete at once, for ever.
+    // Bounded: requests that `done` starts and submits may complete at once, without end.
     for (unsigned left = io_uring_cq_ready(&ring_); left > 0; --left, ++count) {
       const io_uring_cqe& entry = ring_.cq.cqes[*ring_.cq.khead & *ring_.cq.kring_mask];
       const auto slot = static_cast<unsigned>(entry.user_data);
@@ -162,7 +162,7 @@ class FileQueue final : public DeviceQueue {
   }
 
   void DropUnsubmitted() {
-    // What stands in the ring was perhaps seen by the kernel: it goes out and is waited for.
+    // The kernel may have seen the requests in the ring: submit them and wait for them.
     while (prepared_ > 0 && broken_ == 0) {
       if (Submit(static_cast<unsigned>(prepared_)) && prepared_ > 0) Await(1);
     }
@@ -177,10 +177,10 @@ class FileQueue final : public DeviceQueue {
   const std::uint64_t device_bytes_;
   std::vector<DeviceRequest> slots_;  // By user_data.
   std::vector<unsigned> free_;
-  std::deque<unsigned> waiting_;   // Started and not taken by the kernel, in order.
-  std::size_t prepared_ = 0;       // The first so many of these stand in the ring.
+  std::deque<unsigned> waiting_;   // Started but not yet with the kernel, in order.
+  std::size_t prepared_ = 0;       // Count of these that stand in the ring.
   std::vector<unsigned> refused_;  // Failed with broken_, to be reaped.
-  int broken_ = 0;                 // An errno: the ring takes nothing any more.
+  int broken_ = 0;                 // An errno: the ring takes no more requests.
 };
 
 Status RingError(int error, const std::string& description) {

@@ -15,7 +15,7 @@ namespace {
 struct Image {
   char magic[8];
   std::uint32_t format;
-  std::uint32_t crc32c;  // Of the block, with zeros here.
+  std::uint32_t crc32c;  // Over the block, with zeros here.
   std::uint64_t sequence;
   std::uint64_t incarnation;
   Uuid volume;
@@ -122,7 +122,7 @@ Result<Checkpoint> DecodeCheckpoint(Bytes block) {
 
 Checkpoint::Standing Checkpoint::StandingOf(std::uint64_t number) const {
   if (number < first) return Standing::kBefore;
-  // Of an open segment of which nothing counts not even the header does.
+  // An open segment without records that count has not even a header that counts.
   if (number >= next || EndOf(number) == sizeof(SegmentHeader)) return Standing::kBeyond;
   return Standing::kCounts;
 }

@@ -1,4 +1,4 @@
-// What stands outside of the log until a checkpoint is due.
+// State that is kept outside of the log until a checkpoint is due.
 //
 //   checkpointer -> [CheckpointSource] <- core_store, bloom_store
 #pragma once
@@ -15,10 +15,10 @@ class CheckpointSource {
 
   virtual ~CheckpointSource() = default;
   virtual bool HasUnsaved() const = 0;
-  // What there is now is to be in the log before the checkpoint that is about to be begun.
+  // Marks the present state for saving: it must be in the log before the next checkpoint begins.
   virtual void BeginSave() = 0;
-  // Puts it there until `done()`, and counts what it took. kNoRoom: the log has none now; what is
-  // left is still unsaved.
+  // Appends marked state to the log until `done()`, and adds the bytes it took to `*bytes`.
+  // kNoRoom: the log has no room now; the rest stays unsaved.
   virtual Save SaveSlice(absl::FunctionRef<bool()> done, std::uint64_t* bytes) = 0;
 };
 

@@ -6,7 +6,7 @@
 namespace tidepool::storage {
 namespace {
 
-// One that ends a segment is there also where nothing came behind the checkpoint.
+// Finds a sound record at `at`, except for an end record: it exists also without later writes.
 bool HasRecordAt(Bytes image, std::uint64_t at, std::uint64_t number) {
   if (image.size() - at < sizeof(RecordHeader)) return false;
   const auto& header = *reinterpret_cast<const RecordHeader*>(image.data() + at);

@@ -1,5 +1,5 @@
-// Whether anything was written behind a checkpoint: tells one that is the last from one that is
-// not, where the other one is damaged.
+// Finds writes behind a checkpoint. If the core's other checkpoint is damaged, they show that a
+// later checkpoint existed.
 //
 //   recovery, log_check -> [checkpoint_traces] -> replay
 #pragma once
@@ -14,9 +14,9 @@
 
 namespace tidepool::storage {
 
-// Of a checkpoint that has a later one with other contents there is a trace: a segment beyond it,
-// which the caller sees, or a record behind the end of one that it has open, among `counted`.
-// Waits. Errors: kDeviceError.
+// Returns whether `counted` has a record behind the end of a segment that the checkpoint has open.
+// A later checkpoint with other contents leaves a trace: a segment beyond this checkpoint, which
+// the caller sees, or a record of this kind. Waits. Errors: kDeviceError.
 Result<bool> HasRecordsBehind(const Volume& volume, const DeviceQueues& queues,
                               const Checkpoint& checkpoint, std::span<const FoundSegment> counted);
 

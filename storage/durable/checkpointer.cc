@@ -16,15 +16,15 @@ namespace {
 
 constexpr unsigned kCheckpointerQueueDepth = 16;
 constexpr unsigned kCheckpointSubmitMax = 4;
-// As the spiller: 8 MiB on their way.
+// Like the spiller: 8 MiB under way.
 constexpr std::uint32_t kCheckpointWritesMax = 4;
-// Slots of each core that writes of clients leave to deletes and compaction: what compaction gives
-// back comes only behind the next checkpoint.
+// Slots of each core that clients' writes leave to deletes and compaction: compaction frees slots
+// only behind the next checkpoint.
 constexpr std::uint64_t kSlotsKept = 4;
 // While many segments leave.
 constexpr std::uint64_t kCheckpointsPerIntervalMax = 16;
-// Of what is copied into the log for checkpoints: a filter of 1 GiB that is inserted into
-// everywhere has one in four seconds.
+// Bound on the copying of state into the log: a filter of 1 GiB with inserts everywhere is saved
+// once in four seconds.
 constexpr std::uint64_t kSavedBytesPerMs = 256 * 1024;
 
 }  // namespace
@@ -71,8 +71,8 @@ void Checkpointer::NoteSealed(std::uint32_t segment) {
   sealed_.push_back({segment, sealed.number});
   ++unwritten_;
   if (!sealed.extent) segments_.Add(sealed.number);
-  // A footer stands at the end. Hardly anything lies between, but in what is sealed before it is
-  // full, which is rare.
+  // A footer stands at the segment's end. The gap before it is small, except in a segment that is
+  // sealed before it is full, which is rare.
   AddPiece(segment, UpToBlock(sealed.extent ? sealed.used : log_.segment_bytes()), true);
 }
 
@@ -119,12 +119,12 @@ bool Checkpointer::ChecksumOn(Piece& piece, absl::FunctionRef<bool()> done) {
   }
   if (!piece.sealed) return true;
   if (!segment.extent) return WriteFooterOn(piece, done);
-  // What an earlier life of the block left there is not for the device.
+  // The remains of the block's earlier use must not reach the device.
   std::memset(base + end, 0, piece.to - end);
   return true;
 }
 
-// The same of the footer, and of what lies between.
+// Writes the footer, and zeros before it, until `done()`. True: the footer is complete.
 bool Checkpointer::WriteFooterOn(Piece& piece, absl::FunctionRef<bool()> done) {
   const Segment& segment = log_.segments()[piece.segment];
   std::byte* const base = log_.segments().Base(piece.segment);
@@ -172,7 +172,7 @@ bool Checkpointer::HasChanged() const {
 }
 
 bool Checkpointer::IsDue(std::uint64_t now_ms) const {
-  // There may be room for the rest behind a checkpoint, or not so soon.
+  // After a checkpoint that lacked room, the next may find room behind it, or not at once.
   if (!was_whole_ && now_ms - began_at_ms_ < interval_ms_ / kCheckpointsPerIntervalMax)
     return false;
   if (!persist_.empty() || ring_.WantsCheckpoint()) return true;
@@ -195,8 +195,8 @@ bool Checkpointer::SaveOn(std::uint64_t now_ms, absl::FunctionRef<bool()> done) 
   const CheckpointSource::Save saved = source_.SaveSlice(done, &saving_.bytes);
   if (saved == CheckpointSource::Save::kMore) return true;
   saving_.under_way = false;
-  // Without all of it a checkpoint is made all the same: slots come back behind one. Nobody is told
-  // of it.
+  // A partial save still leads to a checkpoint: slots become free behind it. Its callers keep
+  // waiting for a whole save.
   const bool is_whole = saved == CheckpointSource::Save::kDone;
   next_after_ms_ = std::max(interval_ms_, saving_.bytes / kSavedBytesPerMs);
   cut_.done = std::exchange(saving_.done, {});
@@ -250,7 +250,7 @@ void Checkpointer::Begin(std::uint64_t at_ms) {
   Advance();
 }
 
-// The next step, when nothing is left of the present one.
+// Takes further steps of the checkpoint, while no request of the present step is left.
 void Checkpointer::Advance() {
   while (cut_.left == 0 && failed_ == StatusCode::kOk) {
     switch (cut_.step) {

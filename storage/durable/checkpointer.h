@@ -1,4 +1,4 @@
-// Makes the durable streams of one core durable: writes their segments, and checkpoints.
+// Makes the durable streams of a core durable: writes segments and checkpoints.
 //
 //   CoreStore -> [Checkpointer] -> Log, DeviceQueue
 #pragma once
@@ -26,33 +26,31 @@ namespace tidepool::storage {
 
 struct CheckpointCounters {
   std::uint64_t begun = 0;
-  std::uint64_t checkpoints = 0;    // Durable ones.
-  std::uint64_t written_bytes = 0;  // Of segments.
+  std::uint64_t checkpoints = 0;    // Checkpoints that became durable.
+  std::uint64_t written_bytes = 0;  // Segment bytes.
 };
 
-// Owner core only. Never waits for a device, but in FinishCheckpoint.
+// Owner core only. Only FinishCheckpoint waits for a device.
 //
-// A segment has its slot from its beginning. It is written when it is sealed; what an open one has
-// is written at a checkpoint, which pads it to a whole block, so that no block is written twice.
-// One of an extent is written when it is published. With a sealed one of records goes its footer.
+// A segment has its slot from its beginning. A sealed segment is written at once, together with its
+// footer if it holds records. An extent segment is written when it is published. Checkpoints write
+// the content of open segments, padded to a whole block, so that no block is written twice.
 //
-// A checkpoint: all that the durable streams have at one moment is written, flushed, and then said
-// to be there in the one of two blocks that does not hold the last checkpoint. It is begun in Slice
-// once per interval if something has changed.
+// A checkpoint covers the content of the durable streams at one moment. All of it is written and
+// flushed. Then the block that does not hold the last checkpoint records it. Slice begins a
+// checkpoint once per interval if the streams have changed.
 //
-// 1. A slot that the device has something of is given back in two steps. Behind a checkpoint that
-// was
-//    begun after its segment was gone, and not before, as recovery may need what it holds, its
-//    header is wiped; behind the next one it is free. So a sound header always means a segment that
-//    is whole: what the next one leaves of it when it is torn could not be told from damage. A
-//    checkpoint says which headers go behind it, and which segments must be there: one that is
-//    missing was lost.
-// 2. What stands outside of the log (CheckpointSource) is put there first, in slices: a checkpoint
-// has of that
-//    what there was when this was begun, and more. It is not begun more often than 256 MiB/s of it
-//    allow, unless somebody waits for it.
-// 3. After a write or a flush has failed nothing more becomes durable, and nothing new goes to
-//    durable streams: what the device has is the last checkpoint.
+// 1. A slot with content on the device is freed in two steps. Its header is wiped behind a
+//    checkpoint that was begun after the segment was dropped. Before that, recovery may need the
+//    content. The slot is free behind the next checkpoint. A sound header therefore always means a
+//    whole segment. Otherwise remains of an earlier segment below a torn new write would look like
+//    damage. A checkpoint lists the headers that are wiped behind it, and the segments that must be
+//    present: a missing segment was lost.
+// 2. State outside of the log (CheckpointSource) is appended to the log first, in slices. The
+//    checkpoint contains at least the state at the start of the saving. Saved state bounds the rate
+//    of checkpoints to 256 MiB/s, unless a caller waits for a checkpoint.
+// 3. After a failed write or flush nothing more becomes durable, and durable streams accept no new
+//    data: the device keeps the last checkpoint.
 class Checkpointer final : public DurableTarget {
  public:
   // All must outlive it.
@@ -62,32 +60,32 @@ class Checkpointer final : public DurableTarget {
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
-  // Errors: those of Device::OpenQueue.
+  // Opens a queue on each device. Errors: as Device::OpenQueue.
   Status Open();
 
-  // As Spiller's.
+  // As Poll and Submit of Spiller.
   unsigned Poll();
   bool Submit();
   const DeviceQueues& queues() const { return queues_; }
-  // Checksums, writes, and checkpoints that are due, until `done()`. True: more to do now.
+  // Computes checksums, writes, and makes due checkpoints, until `done()`. True: more to do now.
   bool Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done);
 
-  // Forces a checkpoint. `done` is called from Poll, when what there is now is durable, or with the
-  // error that ended all checkpoints: kDeviceError. `is_last`: little comes behind it, so segments
-  // that are open end with it, and have footers.
+  // Forces a checkpoint. Poll calls `done` when the present state is durable, or with the error
+  // that ended all checkpoints: kDeviceError. `is_last`: few writes follow, so open segments are
+  // sealed and get footers.
   using Done = std::function<void(Status)>;
   void Persist(Done done, bool is_last = false);
-  // The same at once, for start: waits for the devices. Errors: kDeviceError.
+  // Makes a checkpoint and waits for the devices; for the start. Errors: kDeviceError.
   Status FinishCheckpoint(std::uint64_t now_ms);
 
-  // Before anything else: goes on behind `last`, the checkpoint that counts, which lies in this one
-  // of the core's two blocks. `segments`: numbers of those of records that count and are there.
+  // Continues behind `last`, the checkpoint that counts, which lies in block `block` of the core's
+  // two. Call it first. `segments`: numbers of the present record segments that count.
   void GoOn(const Checkpoint& last, std::uint64_t block, std::span<const std::uint64_t> segments);
 
-  // A write elsewhere has failed: as if it had been one of here.
+  // Records a write that failed elsewhere, with the effects of a failed write of this class.
   void Fail(int error, const char* what);
 
-  // Slots whose segments are gone, and that are not free yet.
+  // Returns the number of slots whose segments are gone and that are not free yet.
   std::uint64_t slots_released() const;
   std::uint64_t last_durable_at_ms() const { return durable_at_ms_; }
   // Other than kOk: kDeviceError.
@@ -106,15 +104,15 @@ class Checkpointer final : public DurableTarget {
   bool IsReleasing() const override { return slots_released() > 0; }
 
  private:
-  // A part of a segment that goes to the device in one write. The segment is pinned.
+  // Part of a segment that goes to the device in one write. The segment is pinned.
   struct Piece {
     std::uint32_t segment = 0;
     std::uint32_t from = 0;  // Whole blocks, or the segment's beginning.
     std::uint32_t to = 0;
-    std::uint32_t at = 0;  // Its records have their checksums up to here.
+    std::uint32_t at = 0;  // Checksums are filled in up to here.
     bool in_cut = false;   // The checkpoint under way waits for it.
-    bool sealed = false;   // The segment's last.
-    // Of a sealed segment of records: its footer has those up to here.
+    bool sealed = false;   // Last piece of its segment.
+    // Record segments, sealed: the footer has the records up to here.
     std::uint32_t footer_at = sizeof(SegmentHeader);
     std::optional<FooterWriter> footer;
   };
@@ -122,10 +120,10 @@ class Checkpointer final : public DurableTarget {
     enum class What : std::uint8_t { kFree, kPiece, kFlush, kMark, kReadHeader, kWipeHeader };
     What what = What::kFree;
     Piece piece;
-    // kReadHeader, kWipeHeader: of this slot the first block, of which nothing but the header may
-    // change: half a write must leave the segment whole, or no segment.
+    // kReadHeader, kWipeHeader: first block of the slot. Only the header may change: half a write
+    // must leave the whole segment, or no segment.
     std::uint32_t slot = 0;
-    std::uint64_t number = 0;  // Of the segment that was there.
+    std::uint64_t number = 0;  // Number of the segment that was in the slot.
     std::shared_ptr<BlockBuffer> block;
     std::size_t device = 0;
     bool is_of_header() const { return what == What::kReadHeader || what == What::kWipeHeader; }
@@ -144,8 +142,8 @@ class Checkpointer final : public DurableTarget {
   };
   struct Released {
     std::uint32_t slot = 0;
-    std::uint64_t number = 0;  // Of the segment that was there.
-    std::uint64_t behind = 0;  // The checkpoint that must be durable first.
+    std::uint64_t number = 0;  // Number of the segment that was in the slot.
+    std::uint64_t behind = 0;  // Sequence of the checkpoint that must be durable first.
     bool wiped = false;
   };
 
@@ -179,14 +177,14 @@ class Checkpointer final : public DurableTarget {
   std::deque<std::uint32_t> waiting_;  // For a place in their queue.
   BlockBuffer checkpoint_block_{kDeviceBlockBytes};
 
-  std::deque<Piece> pieces_;           // To be written; the first is getting its checksums.
-  std::uint32_t writes_ = 0;           // Of pieces, under way.
+  std::deque<Piece> pieces_;           // To be written; the first piece is getting its checksums.
+  std::uint32_t writes_ = 0;           // Pieces under way.
   std::uint32_t unwritten_ = 0;        // Sealed segments that are not on the device yet.
   std::vector<SealedSegment> sealed_;  // Since the last cut.
   std::vector<Released> released_;
-  // Sealed ones of records on the device, or on their way there, without those that leave.
+  // Sealed record segments on the device, or on their way there, without leaving segments.
   SegmentSet segments_;
-  // What stands outside of the log is on its way there, for the checkpoint that is about to be
+  // Saving of state outside of the log is under way, for the checkpoint that is about to be
   // begun.
   struct Saving {
     bool under_way = false;
@@ -199,15 +197,15 @@ class Checkpointer final : public DurableTarget {
   bool is_last_ = false;
   std::vector<std::pair<Done, Status>> to_call_;
   Cut cut_;
-  // Of the checkpoint that was begun last. Greater than all of earlier incarnations from the
-  // beginning.
+  // Sequence of the checkpoint that was begun last. From its initial value on it exceeds all
+  // sequences of earlier incarnations.
   std::uint64_t sequence_;
-  std::uint64_t block_ = 0;  // That the next checkpoint goes to.
+  std::uint64_t block_ = 0;  // Block of the next checkpoint.
   std::uint64_t first_;
-  bool in_use_ = false;  // Something durable was written, or found.
+  bool in_use_ = false;  // Durable data was written, or found.
   std::uint64_t began_at_ms_ = 0;
-  bool was_whole_ = true;  // The checkpoint that was begun last had all that it was to have.
-  std::uint64_t next_after_ms_ = 0;  // The next one that nobody forces.
+  bool was_whole_ = true;            // The checkpoint that was begun last contained all it should.
+  std::uint64_t next_after_ms_ = 0;  // Interval until the next unforced checkpoint.
   std::uint64_t durable_at_ms_ = 0;
   StatusCode failed_ = StatusCode::kOk;
   Status failure_;

@@ -35,7 +35,7 @@ std::uint64_t Checkpointer::slots_released() const {
                                                   [](const Io& io) { return io.is_of_header(); }));
 }
 
-// Those whose headers are being wiped, and the oldest of those that wait for it.
+// Lists segments whose headers are being wiped, then the oldest that wait for it.
 void Checkpointer::ListLeaving(Checkpoint* checkpoint) {
   std::size_t count = 0;
   for (const Io& io : ios_) {
@@ -56,7 +56,7 @@ void Checkpointer::ReleaseSlots() {
       volume_.FreeSlot(released.slot);
       return true;
     }
-    // Nobody misses those of extents but the records that name them.
+    // Only records name extent segments, so no checkpoint has to list them.
     if (released.number != kNoNumber && !cut_.checkpoint.IsLeaving(released.number)) return false;
     Io io;
     io.what = Io::What::kReadHeader;

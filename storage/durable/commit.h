@@ -1,4 +1,4 @@
-// One commit of the ring of `sync`: a header and log records, padded to whole blocks.
+// Format of a commit in the ring of `sync`: a header and log records, padded to whole blocks.
 //
 //   commit_ring writes it, recovery reads it -> [commit] -> bytes
 #pragma once
@@ -15,12 +15,12 @@ namespace tidepool::storage {
 
 struct CommitHeader {
   char magic[8];
-  std::uint32_t crc32c;  // Of the header, with zeros here, and of the records.
+  std::uint32_t crc32c;  // Over the header, with zeros here, and the records.
   std::uint32_t previous_crc32c;
   Uuid volume;
   std::uint64_t incarnation;
-  std::uint64_t number;         // One more than that of the commit before it.
-  std::uint32_t records_bytes;  // Behind the header.
+  std::uint64_t number;         // Number of the commit before plus 1.
+  std::uint32_t records_bytes;  // Bytes of the records behind the header.
   std::uint32_t core;
   std::uint64_t reserved;  // 0
 };
@@ -31,15 +31,15 @@ std::uint32_t SealCommit(MutableBytes commit, const Uuid& volume, std::uint32_t 
                          std::uint64_t incarnation, std::uint64_t number,
                          std::uint32_t previous_crc32c);
 
-// The commit that `ring` begins with, if it is one, for any bytes aligned to 8.
-// Errors: kNotFound (there is none), kDataLoss (it is torn or damaged).
+// Reads the commit at the beginning of `ring`: any bytes, aligned to 8. Errors: kNotFound (no
+// commit there), kDataLoss (torn or damaged).
 struct Commit {
   CommitHeader header;
   Bytes records;
 };
 Result<Commit> ReadCommit(Bytes ring);
 
-// A record of a commit has its position where one in a segment has checksum and sequence.
+// Stores the position where a record of a segment has its checksum and sequence.
 inline void SetCommitPosition(std::byte* record, std::uint64_t position) {
   StoreUnaligned(record, position);
 }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned kRingQueueDepth = 2;
 constexpr std::uint64_t kRecordBytesMax = 64 * 1024;
-// Of one commit: some 1 ms of a device.
+// Bound on a commit: some 1 ms of a device.
 constexpr std::uint64_t kBatchBytesMax = 1 << 20;
 constexpr std::size_t kBatchBytesMin = 64 * 1024;
 constexpr std::size_t kSpareMax = 2;

@@ -1,4 +1,4 @@
-// The commit ring of `sync`: what was changed is on the device before anybody hears of it.
+// Commit ring of `sync`: a change is on the device before a reply or a reader reveals it.
 //
 //   Partition::Publish -> [CommitRing] -> DeviceQueue; Checkpointer gives its room back
 #pragma once
@@ -24,12 +24,12 @@ struct CommitCounters {
 
 // Owner core only. Never waits for a device.
 //
-// Changes have positions, from 1. One commit is under way at a time; what is changed meanwhile is
-// the next one, so that many changes share a write. A change of more than a quarter of the ring or
-// 64 KiB does not go here: it waits for a checkpoint, which then is made at once.
+// Changes have positions, from 1. One commit is under way at a time; changes that arrive meanwhile
+// form the next commit, so many changes share a write. A change of more than a quarter of the ring
+// or 64 KiB waits for a checkpoint instead, which is then made at once.
 //
-// 1. No block is written again before a checkpoint covers what it holds.
-// 2. After a write that failed there are no further ones, and durable_position() stays.
+// 1. No block is written again before a checkpoint covers its content.
+// 2. After a failed write the ring writes no further commits, and durable_position() stays.
 class CommitRing {
  public:
   // The volume must outlive it.
@@ -38,41 +38,41 @@ class CommitRing {
   CommitRing(const CommitRing&) = delete;
   CommitRing& operator=(const CommitRing&) = delete;
 
-  // Errors: those of Device::OpenQueue.
+  // Opens the queue. Errors: as Device::OpenQueue.
   Status Open();
-  // Before the first change: goes on behind what recovery has replayed.
+  // Continues behind the changes that recovery has replayed. Call it before the first change.
   void GoOn(const RingPosition& next);
 
   // Returns the change's position.
   std::uint64_t Add(const LogRecord& change);
-  // The partition is gone: what the ring has of it so far does not count, nor what segments with
-  // numbers below `below` have. Takes a position.
+  // Records that the partition is gone: its earlier changes in the ring do not count, nor its
+  // records in segments with numbers below `below`. Takes a position.
   void AddDrop(PartitionId id, std::uint64_t below);
-  // Some partition's changes come here. Until then drops are left out: checkpoints tell them.
+  // Enables the ring: a partition uses it. Until then drops are left out; checkpoints record them.
   void Use() { in_use_ = true; }
   std::uint64_t last_position() const { return position_; }
-  // All changes up to this one are durable.
+  // All changes up to this position are durable.
   std::uint64_t durable_position() const { return durable_; }
 
-  // As Spiller's. Other than 0: `*error`, a write has failed with this errno.
+  // As Poll of Spiller. A value of `*error` other than 0 is the errno of a failed write.
   unsigned Poll(int* error);
   void Submit();
   int descriptor() const { return queue_->descriptor(); }
 
   // ---- Checkpoints.
-  // A checkpoint is needed: half of the ring is used, or a change waits for one.
+  // Returns whether a checkpoint is needed: half of the ring is used, or a change waits for it.
   bool WantsCheckpoint() const;
-  // A checkpoint covers what was changed so far: where the ring goes on behind it.
+  // Begins a checkpoint that covers all changes so far. Returns where the ring continues behind it.
   RingPosition Cut();
-  // That checkpoint is durable.
+  // Frees the space that the checkpoint of the last Cut covers: it is durable.
   void FinishCut();
-  // Nothing is written any more.
+  // Stops all further writes.
   void Stop() { stopped_ = true; }
 
   const CommitCounters& counters() const { return counters_; }
 
  private:
-  // What one commit will be: room for its header, then records.
+  // Next commit in the making: room for its header, then records.
   struct Batch {
     BlockBuffer buffer;
     std::size_t bytes = 0;
@@ -96,13 +96,13 @@ class CommitRing {
   bool stopped_ = false;
   bool is_full_ = false;  // The next commit waits for a checkpoint.
 
-  // Offsets that only grow; where they lie is PhysicalOf. What lies from tail_ on is needed.
+  // Growing offsets; PhysicalOf maps them into the ring. Content from tail_ on is needed.
   std::uint64_t head_ = 0;
   std::uint64_t tail_ = 0;
   std::uint64_t next_number_;
   std::uint32_t last_crc32c_ = 0;
 
-  std::uint64_t position_ = 0;  // Of the last change.
+  std::uint64_t position_ = 0;  // Position of the last change.
   std::uint64_t committed_ = 0;
   std::uint64_t marked_ = 0;
   std::uint64_t durable_ = 0;

@@ -27,7 +27,7 @@ void CountedRecords::Visit(const ReplayedRecord& record, std::uint64_t number,
     of.unwanted_found = true;
     return;
   }
-  // Of a term that the catalog knows nothing of: one of the two is not what was written.
+  // The catalog does not know this term: either the catalog or the record is wrong.
   if (Lsn(record.header.lsn).term() > of.wanted->term) {
     of.lost = StatusCode::kDataLoss;
     return;
@@ -38,11 +38,11 @@ void CountedRecords::Visit(const ReplayedRecord& record, std::uint64_t number,
 void CountedRecords::VisitCommitted(const ReplayedRecord& record, std::uint64_t at,
                                     absl::FunctionRef<std::uint64_t(std::uint64_t)> number_of) {
   OfPartition& of = partitions_[record.header.partition];
-  // Of the others only what a checkpoint covers counts, drops included.
+  // For other partitions only data below the checkpoint counts, drops included.
   if (!of.IsSync()) return;
   if (record.header.type == RecordType::kDrop) {
     of.newest.Drop([&](std::uint64_t location) { return number_of(location) < record.header.lsn; });
-    // Else the checkpoint has covered it.
+    // Otherwise the checkpoint has covered the drop.
     of.dropped_in_ring = of.dropped_in_ring || of.floor < record.header.lsn;
     of.floor_in_ring = std::max(of.floor_in_ring, record.header.lsn);
     return;

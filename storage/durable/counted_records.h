@@ -1,4 +1,4 @@
-// Which of all the records that a core has left on the devices count, partition by partition.
+// Finds which records that a core has left on the devices count, partition by partition.
 //
 //   recovery, log_check -> [counted_records] -> newest_records
 #pragma once
@@ -18,21 +18,21 @@ namespace tidepool::storage {
 
 struct RecoverablePartition {
   PartitionId id;
-  Term term;  // The greatest under which it was served.
+  Term term;  // Greatest term under which it was served.
   PartitionOptions options;
 };
 
-// Not thread-safe. Filled in this order: segments from the one that was begun last backwards, so
-// that a partition's drop is known before what it has dropped; then the ring, forwards.
+// Not thread-safe. Visit segments first, from the youngest backwards: a partition's drop is then
+// known before the records that it drops. Then visit the ring, forwards.
 class CountedRecords {
  public:
   struct OfPartition {
-    const RecoverablePartition* wanted = nullptr;  // Null: nobody wants it.
-    std::uint64_t floor = 0;  // Of what is in segments with smaller numbers nothing counts.
+    const RecoverablePartition* wanted = nullptr;  // Null: the partition is not wanted.
+    std::uint64_t floor = 0;  // Records in segments with smaller numbers do not count.
     bool unwanted_found = false;
-    bool dropped_in_ring = false;  // And only there: nothing of what is in segments counts.
+    bool dropped_in_ring = false;  // Dropped only in the ring: no record in a segment counts.
     std::uint64_t floor_in_ring = 0;
-    // As RecoveryReport::Of::lost.
+    // Reason of a loss, as in RecoveryReport.
     StatusCode lost = StatusCode::kOk;
     NewestRecords newest;
     bool IsSync() const {
@@ -40,20 +40,20 @@ class CountedRecords {
     }
   };
 
-  // It must outlive this.
+  // Registers a partition to recover. It must outlive this.
   void Want(const RecoverablePartition& partition);
   bool WantsSync() const;
 
-  // A record of the segment with this number. `location`: of the caller's choice, other than that
-  // of any other.
+  // Handles a record of segment `number`. The caller chooses `location`, unique for each
+  // record.
   void Visit(const ReplayedRecord& record, std::uint64_t number, std::uint64_t location);
-  // A change of the ring, see ReplayRing. `number_of` a location: its segment's number.
+  // Handles a change of the ring, see ReplayRing. `number_of`: segment number of a location.
   void VisitCommitted(const ReplayedRecord& record, std::uint64_t at,
                       absl::FunctionRef<std::uint64_t(std::uint64_t location)> number_of);
-  // That segment was not read to its end, or is not there, and it is not known of whom it was.
-  // Behind all segments and the ring.
+  // Records that a segment was not read to its end, or is missing; its partitions are unknown. Call
+  // it after all segments and the ring.
   void NoteDamaged(std::uint64_t number, StatusCode code);
-  // Some commit of the ring is missing.
+  // Records that a commit of the ring is missing.
   void NoteRingDamaged();
 
   OfPartition& Of(PartitionId id) { return partitions_[id.value()]; }

@@ -33,7 +33,7 @@ bool IsTold(const ReplayedRecord& entry) {
   }
 }
 
-// What lies before the entry of a record with kRecordKeyed.
+// Reads the key and its size, which lie before the entry of a record with kRecordKeyed.
 bool TakeKey(Bytes* left, ReplayedRecord* record) {
   std::uint16_t key_bytes = 0;
   if (left->size() < sizeof key_bytes) return false;
@@ -146,7 +146,7 @@ bool Footer::Cursor::Next(ReplayedRecord* record) {
   record->identity = {entry.hash, entry.second};
   record->payload_bytes = entry.payload_bytes;
   record->offset = (entry.place & kOffsetMask) * static_cast<std::uint32_t>(kRecordAlign);
-  // Right for what lies in the record alone; others are to be read.
+  // Right if all of the record lies inline; other records must be read.
   record->bytes =
       static_cast<std::uint32_t>(RecordBytes(entry.payload_bytes, 0, record->header.flags));
   if ((record->header.flags & kRecordExpiry) != 0) record->expiry_ms = trailer_.expiry_min_ms;

@@ -1,5 +1,5 @@
-// What a sealed durable segment says of its records at its end, so that recovery need not read
-// them.
+// Summary of a sealed durable segment's records at its end. Recovery reads it instead of the
+// records.
 //
 //   checkpointer writes it, recovery and log_check read it -> [footer] -> replay
 #pragma once
@@ -15,43 +15,43 @@
 
 namespace tidepool::storage {
 
-// Of each record but padding, in their order from the trailer backwards. Before that of a record
-// with kRecordKeyed lie its key, zeros, and in two bytes how long it is; before that the note of a
-// lease.
+// Entry of a record other than padding. Entries follow in record order from the trailer backwards.
+// An entry with kRecordKeyed is preceded by the key, zeros, and the key's size in two bytes. Before
+// these lies the note of a lease.
 struct FooterEntry {
-  std::uint64_t hash = 0;    // KeyIdentity.
-  std::uint64_t lsn = 0;     // As in the record.
-  std::uint32_t second = 0;  // KeyIdentity.
+  std::uint64_t hash = 0;    // KeyIdentity::hash.
+  std::uint64_t lsn = 0;     // LSN of the record.
+  std::uint32_t second = 0;  // KeyIdentity::second.
   std::uint32_t partition = 0;
-  std::uint32_t payload_bytes = 0;  // ReplayedRecord.
+  std::uint32_t payload_bytes = 0;  // ReplayedRecord::payload_bytes.
   std::uint32_t place = 0;          // Offset in units of 8 bytes, type << 20, flags << 24.
 };
 static_assert(sizeof(FooterEntry) == kFooterEntryBytes);
 static_assert(std::has_unique_object_representations_v<FooterEntry>);
 
-// The last bytes of the segment.
+// Last bytes of the segment.
 struct FooterTrailer {
   std::uint32_t magic = 0;
-  std::uint32_t crc32c = 0;  // Of all but this and the magic, seeded as those of records are.
-  std::uint64_t number = 0;  // Of the segment.
+  std::uint32_t crc32c = 0;  // Over all but this and the magic, seeded as record checksums.
+  std::uint64_t number = 0;  // Number of the segment.
   std::uint32_t entries = 0;
-  std::uint32_t used = 0;           // Where the records end.
-  std::uint64_t expiry_min_ms = 0;  // No record in it expires earlier; all ones: none does.
-  std::uint32_t entry_bytes = 0;    // Of all entries.
+  std::uint32_t used = 0;           // End of the records.
+  std::uint64_t expiry_min_ms = 0;  // Earliest expiry in the segment; all ones: no record expires.
+  std::uint32_t entry_bytes = 0;    // Total of all entries.
   std::uint32_t reserved32 = 0;
   std::uint64_t reserved[3] = {};
 };
 static_assert(sizeof(FooterTrailer) == kFooterTrailerBytes);
 static_assert(std::has_unique_object_representations_v<FooterTrailer>);
 
-// Writes one entry behind the other, then the trailer. `segment`: all of it; nothing else may use
-// what Log::RoomOf has set aside there.
+// Writes the entries, then the trailer. `segment` is the whole segment; its tail that Log::RoomOf
+// has set aside belongs to the footer alone.
 class FooterWriter {
  public:
   FooterWriter(MutableBytes segment, std::uint64_t number) : segment_(segment), number_(number) {}
   void Add(const RecordHeader& record, std::uint32_t offset);
   void Finish(std::uint32_t used, std::uint64_t expiry_min_ms);
-  // From where to the segment's end it reaches.
+  // Returns the offset at which the footer begins; it reaches to the segment's end.
   std::size_t begin() const { return segment_.size() - kFooterTrailerBytes - entry_bytes_; }
 
  private:
@@ -61,33 +61,33 @@ class FooterWriter {
   std::uint32_t entry_bytes_ = 0;
 };
 
-// What stands in its trailer. `footer`: entries and trailer.
+// Returns the checksum for the trailer. `footer`: entries and trailer.
 std::uint32_t FooterChecksum(Bytes footer, std::uint64_t number);
 
-// How many bytes the footer of the segment with this number has, by what stands at its end. `tail`:
-// its last bytes, at least a trailer. 0: there is none.
+// Returns the size of the footer of segment `number`, from the trailer. `tail`: the segment's last
+// bytes, at least a trailer. 0: no footer.
 std::uint64_t FooterBytes(Bytes tail, std::uint64_t number);
 
-// A view of one that was found to be sound.
+// View of a sound footer.
 class Footer {
  public:
-  // None: what is there is not the footer of this number, or `tail` has not all of it. For any
-  // bytes, which must outlive it.
+  // Returns nullopt if the bytes are not the footer of segment `number`, or `tail` lacks part of
+  // it. Accepts any bytes. `tail` must outlive the footer.
   static std::optional<Footer> Open(Bytes tail, std::uint64_t number);
 
   std::uint32_t entries() const { return trailer_.entries; }
-  std::uint32_t used() const { return trailer_.used; }  // Where the records end.
-  // It says of all its records what recovery needs to know. Not so if there are large values, whose
-  // links only the record has.
+  std::uint32_t used() const { return trailer_.used; }  // End of the records.
+  // Returns whether the entries suffice for recovery. False if the segment has large values: only
+  // their records have the links.
   bool tells_all() const { return tells_all_; }
 
-  // Of its records one behind the other, as ReplaySegment visits them, without checksums and
-  // values (but notes of leases), and with keys where they are kRecordKeyed; `expiry_ms` of one
-  // that expires is the least of the segment.
+  // Iterates over the records as ReplaySegment visits them, without checksums and values, except
+  // for notes of leases. Keys are present with kRecordKeyed. `expiry_ms` of a record that expires
+  // is the segment's minimum.
   class Cursor {
    public:
     explicit Cursor(const Footer& footer);
-    // False: there are no more, or what follows is none.
+    // Returns false at the end, or at an invalid entry.
     bool Next(ReplayedRecord* record);
 
    private:
@@ -96,8 +96,8 @@ class Footer {
     std::uint32_t next_ = 0;
   };
 
-  // What recovery needs to know of a record that a Cursor has given: `entry` itself, or what the
-  // record says in the segment's image. One that is damaged is told as a put that cannot be read.
+  // Completes an entry of a Cursor for recovery: returns `entry` itself, or the record in the
+  // segment's image. A damaged record becomes a put that cannot be read.
   static ReplayedRecord Complete(const ReplayedRecord& entry, const SegmentImage& image);
 
  private:

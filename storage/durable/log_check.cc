@@ -42,7 +42,7 @@ class CoreChecker {
     auto queues = volume_.OpenQueues(SegmentReader::kAhead);
     if (!queues.ok()) return queues.status();
     queues_ = *std::move(queues);
-    // Whoever has used it last gave no greater ones.
+    // Bound: the last user of the volume gave no greater numbers.
     const std::uint64_t next_max = (volume_.found(0).incarnation + 1) << 32;
     auto checkpoints = ReadCheckpoints(queues_[0].get(), volume_.layout(0), core_,
                                        volume_.found(0).volume, next_max);
@@ -114,7 +114,7 @@ class CoreChecker {
     return OkStatus();
   }
 
-  // As recovery finds them.
+  // Records losses as recovery does.
   void NoteLosses() {
     if (check_.lost_below != 0) {
       records_.NoteDamaged(check_.lost_below - 1, StatusCode::kDataLoss);
@@ -167,7 +167,7 @@ class CoreChecker {
     return checked;
   }
 
-  // One that recovery has cut at a checkpoint has none.
+  // A segment that recovery has cut at a checkpoint has no footer.
   static bool HasDamagedFooter(Bytes image, std::uint64_t number) {
     const Bytes trailer = image.last(kFooterTrailerBytes);
     return !std::all_of(trailer.begin(), trailer.end(), [](std::byte each) {
@@ -186,7 +186,7 @@ class CoreChecker {
            record.header.partition == entry.header.partition;
   }
 
-  // Counts them, and finds those whose records cannot be read.
+  // Counts the entries, and finds records that cannot be read.
   void CheckEntries(const FoundSegment& found, Bytes image, const Footer& footer,
                     CheckedSegment* checked) {
     std::uint64_t damaged = 0;
@@ -258,7 +258,7 @@ class CoreChecker {
     for (const auto& [number, extent] : extents_) {
       if (extent.used != 0) {
         linked.push_back(extent.found);
-      } else {  // Of a value that was not marked any more, or is gone.
+      } else {  // The value was not marked any more, or is gone.
         check_.segments.push_back({extent.found, Checkpoint::Standing::kBefore, 0, 0, OkStatus()});
       }
     }
@@ -301,10 +301,10 @@ class CoreChecker {
   const CheckVisit visit_;
   DeviceQueues queues_;
   CountedRecords records_;
-  absl::flat_hash_map<std::uint64_t, Extent> extents_;  // Those that may count, by number.
-  std::vector<std::size_t> unreplayed_;  // Of check_.segments, those that are not known whole.
+  absl::flat_hash_map<std::uint64_t, Extent> extents_;  // Extent segments that may count.
+  std::vector<std::size_t> unreplayed_;         // Indexes in check_.segments; not known whole.
   absl::flat_hash_set<std::uint64_t> damaged_;  // Locations of records.
-  std::vector<std::uint64_t> numbers_;          // Of the segments that were read, in that order.
+  std::vector<std::uint64_t> numbers_;          // Segments that were read, in order.
   CoreCheck check_;
 };
 

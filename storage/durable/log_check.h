@@ -1,5 +1,5 @@
-// Reads all that a core has left on a volume, changes nothing, and says what a recovery would make
-// of it.
+// Reads all that a core has left on a volume, without changes, and reports the result that a
+// recovery would have.
 //
 //   daemon/tools/nvm_tools -> [log_check] -> checkpoint, segment_reader, ring_replay,
 //   counted_records
@@ -24,30 +24,30 @@ namespace tidepool::storage {
 struct CheckedSegment {
   FoundSegment found;
   Checkpoint::Standing standing =
-      Checkpoint::Standing::kBefore;  // Without a checkpoint nothing counts.
+      Checkpoint::Standing::kBefore;  // kBefore if there is no checkpoint.
   std::uint32_t used = 0;             // Bytes, up to the end of its records.
-  std::uint64_t records = 0;          // Of one of a large value, none.
-  Status status;                      // kDataLoss: damaged; kDeviceError: it cannot be read.
+  std::uint64_t records = 0;          // 0 for a segment of a large value.
+  Status status;                      // kDataLoss: damaged; kDeviceError: unreadable.
 };
 
 struct CheckedPartition {
   PartitionId id;
-  std::uint64_t records = 0;      // Keys that are there; of one that is lost those that were found.
-  std::uint64_t bytes = 0;        // Of these keys and their values.
-  std::uint64_t lost_values = 0;  // Of these keys, those whose values cannot be read.
+  std::uint64_t records = 0;      // Present keys; of a lost partition: found keys.
+  std::uint64_t bytes = 0;        // Bytes of these keys and their values.
+  std::uint64_t lost_values = 0;  // Keys of these whose values are unreadable.
   Lsn last_lsn;
-  StatusCode lost = StatusCode::kOk;  // As RecoveryReport::Of::lost.
+  StatusCode lost = StatusCode::kOk;  // Reason of a loss, as in RecoveryReport.
 };
 
 struct CoreCheck {
   FoundCheckpoints checkpoints;
-  std::vector<CheckedSegment> segments;      // By number; those that do not count were not read.
-  bool has_all_segments = true;              // That the checkpoint counts.
+  std::vector<CheckedSegment> segments;      // By number; segments that do not count were not read.
+  bool has_all_segments = true;              // All segments that the checkpoint counts are present.
   std::uint64_t lost_below = 0;              // As Checkpoint::lost_below, or found now.
-  std::uint64_t commits = 0;                 // Behind the checkpoint.
-  std::uint64_t changes = 0;                 // In them.
-  std::uint64_t damaged_commit = 0;          // 0: none is.
-  std::vector<CheckedPartition> partitions;  // As wanted.
+  std::uint64_t commits = 0;                 // Commits behind the checkpoint.
+  std::uint64_t changes = 0;                 // Changes in these commits.
+  std::uint64_t damaged_commit = 0;          // 0: no damaged commit.
+  std::vector<CheckedPartition> partitions;  // Partitions of `wanted`, in that order.
   std::uint64_t bytes_read = 0;
 };
 
@@ -55,10 +55,10 @@ struct CoreCheck {
 using CheckVisit =
     absl::FunctionRef<void(const FoundSegment* segment, const ReplayedRecord& record)>;
 
-// `volume` was opened with Volume::OpenForReading; each core is checked once. `visit` sees all
-// records that are sound and not behind the checkpoint, those that do not count any more too.
-// Memory: some 70 bytes for each key. Errors: kDeviceError (its checkpoints or its ring cannot be
-// read).
+// Checks a core of `volume`, which was opened with Volume::OpenForReading; once per core. `visit`
+// receives all sound records that are not behind the checkpoint, also records that no longer
+// count. Memory: some 70 bytes per key. Errors: kDeviceError (its checkpoints or its ring cannot
+// be read).
 Result<CoreCheck> CheckCore(Volume* volume, CoreId core,
                             std::span<const RecoverablePartition> wanted, CheckVisit visit);
 

@@ -11,13 +11,13 @@ namespace tidepool::storage {
 namespace {
 
 constexpr std::size_t kKeptBytes = 1 << 20;
-// A chunk has as many as there are already, so that what has few takes little, and at most a huge
-// page's worth.
+// A chunk has room for as many records as there are already, at most a huge page: few records take
+// little memory.
 constexpr std::size_t kChunkRecordsMin = 1024;
 constexpr std::size_t kChunkBytesMax = kHugePageBytes;
-// Of a class: 80 KB, which a cache of the second level holds with their table.
+// Records of a class: 80 KB, which a second-level cache holds together with their table.
 constexpr std::size_t kClassRecords = 2048;
-// So many at least are found before those of one key are looked for: 40 MB.
+// Number of records to add, at least, before Settle runs: 40 MB.
 constexpr std::size_t kUnsettledMin = 1024 * 1024;
 constexpr std::uint32_t kFree = ~std::uint32_t{0};
 
@@ -69,7 +69,7 @@ void NewestRecords::Add(const ReplayedRecord& record, std::uint64_t location, bo
   if (unsettled_ >= std::max(kUnsettledMin, settled_.count)) Settle();
 }
 
-// Those of a class behind each other, in the order in which they were added; `ends` of the classes.
+// Sorts the records by class, in the order of their addition; `ends`: the end of each class.
 NewestRecords::Chunk NewestRecords::Spread(std::size_t class_bits, std::vector<std::size_t>* ends) {
   const std::size_t mask = (std::size_t{1} << class_bits) - 1;
   chunks_.insert(chunks_.begin(), std::exchange(settled_, {}));

@@ -17,7 +17,7 @@
 namespace tidepool::storage {
 namespace {
 
-// Read of each segment at first: the footer of one with 2,046 records.
+// First read of each segment: the footer of a segment with 2,046 records.
 constexpr std::uint64_t kTailBytes = 64 * 1024;
 
 }  // namespace
@@ -65,7 +65,7 @@ Status Recovery::ReadCheckpoints() {
 void Recovery::SortSegments() {
   Volume& volume = *core_.options_.volume;
   for (const FoundSegment& found : volume.TakeFoundSegments(core_.core())) {
-    // Without a checkpoint nothing counts; the next one begins behind all that is there.
+    // Without a checkpoint no segment counts; the next checkpoint begins behind all segments.
     const auto standing = checkpoint_.has_value() ? checkpoint_->StandingOf(found.number)
                                                   : Checkpoint::Standing::kBefore;
     if (standing == Checkpoint::Standing::kBefore) volume.FreeSlot(found.slot);
@@ -92,8 +92,8 @@ Status Recovery::FindLosses() {
                std::to_string(checkpoint_->segments.count) + "; what the missing ones had is lost");
     core_.log_.NoteLoss(checkpoint_->next);
   }
-  // Of a mapping that was cut off in the middle of a checkpoint the one before is all that there
-  // was.
+  // A mapping that was cut off in the middle of a checkpoint loses only that checkpoint: the one
+  // before is complete.
   if (!other_checkpoint_is_damaged_ || volume.device(0).medium() == DeviceMedium::kDax)
     return OkStatus();
   const auto behind = HasRecordsBehind(volume, queues_, *checkpoint_, counted_);
@@ -122,7 +122,7 @@ Status Recovery::ReplayAll() {
     }
     const std::uint32_t end = checkpoint_->EndOf(found.number);
     std::uint32_t used = 0;
-    // What is behind a checkpoint in an open one, its footer may have too.
+    // In an open segment the footer may include records behind the checkpoint.
     if (read.ok() && end == 0) used = ReplayByFooter(found, segment, &reader, image);
     if (used == 0) {
       if (image.size() < slot_bytes) {
@@ -151,7 +151,7 @@ std::uint32_t Recovery::ReplayByFooter(const FoundSegment& found, std::uint32_t 
   const std::uint64_t bytes = FooterBytes(tail, found.number);
   if (bytes > slot_bytes) return 0;
   if (bytes > tail.size()) {
-    // The next ones will hardly be smaller.
+    // The next footers will hardly be smaller.
     const std::uint64_t whole = AlignUp(bytes, kDeviceBlockBytes);
     reader->set_bytes(whole);
     if (!reader->Again(whole, &tail).ok()) return 0;
@@ -186,23 +186,23 @@ void Recovery::NoteDamaged(const FoundSegment& found, const Status& read, std::u
              (read.ok() ? "is damaged" : "cannot be read: " + std::string(read.what())) +
              "; it keeps its slot, and what it had is lost");
   damaged_.push_back({found.number, code});
-  // Whatever was found in it may be taken for the newest: it stays readable, as far as it is.
+  // Records of this segment may be taken for the newest: it stays readable, as far as it is.
   core_.log_.segments()[segment].unsound = true;
   core_.log_.Pin(segment);
-  // It is told again at the next start, and not of partitions that begin from now on.
+  // The loss is reported again at the next start, but not for partitions created from now on.
   core_.log_.NoteLoss(found.number + 1);
 }
 
-// Compaction takes each drop and tombstone that it meets for one that counts, as they do from their
-// beginning; it drops those that nobody needs.
+// Compaction treats each adopted drop and tombstone as valid, as from its beginning. It removes
+// drops and tombstones that are no longer needed.
 void Recovery::Adopt(const ReplayedRecord& record, std::uint64_t location) {
   const RecordType type = record.header.type;
   if (type != RecordType::kDrop && type != RecordType::kTombstone) return;
   core_.log_.AdoptRecord({location, 0, record.bytes, true});
 }
 
-// What lies beyond the checkpoint must not count for the next recovery: segments lose their
-// headers, and those that were open end where the checkpoint says.
+// Hides data beyond the checkpoint from the next recovery: segments lose their headers, and open
+// segments end where the checkpoint says.
 Status Recovery::WipeBeyond() {
   const Volume& volume = *core_.options_.volume;
   for (const auto& [number, found] : extents_) beyond_.push_back(found);
@@ -240,8 +240,8 @@ Status Recovery::End() {
   for (const auto& [id, of] : records_.partitions()) {
     if (of.unwanted_found) core_.NoteDrop(PartitionId(id));
   }
-  // Nothing is left that would tell of a loss if the next checkpoint were damaged too, as on one
-  // bad block: it is told by both.
+  // No trace of a loss is left if the next checkpoint were damaged too, as on a bad block. Both
+  // blocks therefore record it.
   if (other_checkpoint_is_damaged_)
     TP_RETURN_IF_ERROR(core_.checkpointer_->FinishCheckpoint(core_.NowMs()));
   return core_.checkpointer_->FinishCheckpoint(core_.NowMs());

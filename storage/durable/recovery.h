@@ -1,4 +1,4 @@
-// Brings back the durable partitions of one core as they were at its last checkpoint.
+// Restores the durable partitions of a core as they were at its last checkpoint.
 //
 //   CoreStore::Recover -> [Recovery] -> Volume, replay, CoreStore
 #pragma once
@@ -31,31 +31,31 @@ struct RecoveryReport {
     PartitionId id;
     std::uint64_t records = 0;
     Lsn last_lsn;
-    // Other than kOk: it has what was found, but something is missing, and nobody knows which keys.
-    // kDataLoss (a segment is damaged), kDeviceError (a segment cannot be read).
+    // Other than kOk: the found records are there, but unknown keys are missing. kDataLoss (a
+    // segment is damaged), kDeviceError (a segment cannot be read).
     StatusCode lost = StatusCode::kOk;
   };
   std::vector<Of> partitions;
   std::uint64_t bytes_read = 0;
-  std::uint64_t segments = 0;      // Of records.
-  std::uint64_t from_footers = 0;  // Of these, those of which only the footer was read.
+  std::uint64_t segments = 0;      // Record segments.
+  std::uint64_t from_footers = 0;  // Record segments of which only the footer was read.
   std::uint64_t duration_ns = 0;
-  std::uint64_t durable_at_ms = 0;  // Wall time of the checkpoint that was found. 0: none was.
+  std::uint64_t durable_at_ms = 0;  // Wall time of the checkpoint that was found. 0: no checkpoint.
 };
 
 // Owner core only, used once. Waits for the devices.
 //
-// Segments are replayed from the one that was begun last backwards, so that a partition's drop is
-// known before what it has dropped; of a sealed one its footer says what is needed, unless keys or
-// extents are. Nothing of them stays in DRAM; the index is made of what was read. What lay beyond
-// the checkpoint, and extents that no record names which counts, are made unreadable before the
-// next checkpoint, which ends recovery: a crash at any moment of it leaves the old checkpoint and
-// all that it needs. Extents themselves are not read: one is whole if a record that counts names
-// it.
+// Segments are replayed from the youngest backwards, so a partition's drop is known before the
+// records that it drops. A footer replaces the read of a sealed segment, unless keys or extents
+// are needed. No segment content stays in DRAM; the index is built from the read data. Before the
+// next checkpoint, recovery makes unreadable: data beyond the checkpoint, and extents that no
+// counting record names. That checkpoint ends recovery: a crash before it leaves the old
+// checkpoint and all that it needs. Extents themselves are not read: an extent is whole if a
+// counting record names it.
 class Recovery {
  public:
   Recovery(CoreStore& core, const Clock& clock) : core_(core), clock_(clock) {}
-  // Errors: as CoreStore::Recover.
+  // Runs the recovery. Errors: as CoreStore::Recover.
   Result<RecoveryReport> Run(std::span<const RecoverablePartition> partitions);
 
  private:
@@ -68,7 +68,7 @@ class Recovery {
   void SortSegments();
   Status FindLosses();
   Status ReplayAll();
-  // Where the records end; 0: not all of it could be replayed.
+  // Returns the end of the records; 0: not all of them could be replayed.
   std::uint32_t ReplayByFooter(const FoundSegment& found, std::uint32_t segment,
                                SegmentReader* reader, Bytes tail);
   void Visit(const ReplayedRecord& record, const FoundSegment& found, std::uint32_t segment);
@@ -96,13 +96,13 @@ class Recovery {
   bool other_checkpoint_is_damaged_ = false;
   std::vector<FoundSegment> counted_;  // Below the checkpoint, the youngest first.
   std::vector<FoundSegment> beyond_;
-  // Those of extents that may count, by number, and in the end those that do not.
+  // Extent segments that may count, by number; in the end, the segments that do not count.
   absl::flat_hash_map<std::uint64_t, FoundSegment> extents_;
-  std::vector<std::uint32_t> segments_;  // Adopted, and sound.
+  std::vector<std::uint32_t> segments_;  // Adopted and sound.
   std::vector<Damaged> damaged_;
   CountedRecords records_;
-  BlockBuffer ring_;                // Its content, if it counts.
-  std::optional<RingPosition> at_;  // Up to where it was replayed.
+  BlockBuffer ring_;                // Content of the ring, if it counts.
+  std::optional<RingPosition> at_;  // End of the replayed part of the ring.
   RecoveryReport report_;
 };
 

@@ -1,4 +1,4 @@
-// Recovery: partitions and their indexes, made of what counts.
+// Recovery: builds partitions and their indexes from the records that count.
 #include <absl/container/flat_hash_map.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ Status Recovery::Fill(std::span<const RecoverablePartition> partitions) {
     const auto added = core_.AddFilled(wanted, of.newest.puts());
     if (!added.ok()) return added.status();
     Partition& partition = **added;
-    // Before what the ring has of the one after it goes to the log.
+    // Before changes of its successor in the ring go to the log.
     if (of.dropped_in_ring) core_.NoteDrop(wanted.id);
     if (!FillOne(partition, of.newest)) {
       return Status(StatusCode::kResourceExhausted,
@@ -55,7 +55,7 @@ bool Recovery::FillOne(Partition& partition, const NewestRecords& newest) {
       [&](const NewestRecords::Entry& entry) { return FillRecord(partition, entry); });
 }
 
-// Where it is from now on: what only the ring has goes to the log. 0: no memory.
+// Returns the final location: a change only in the ring goes to the log. 0: no memory.
 std::uint64_t Recovery::Settle(PartitionId id, const NewestRecords::Entry& entry) {
   if (entry.in_ring) return AppendCommitted(id, entry);
   core_.log_.AdoptRecord({entry.location, entry.expiry_ms, entry.bytes, false});
@@ -63,8 +63,8 @@ std::uint64_t Recovery::Settle(PartitionId id, const NewestRecords::Entry& entry
   return entry.location;
 }
 
-// A value whose segments are not all there is a key that cannot be read, rather than none, or an
-// older one. False: no memory.
+// Adopts the value's segments. If a segment is missing, the key is unreadable, rather than absent
+// or an older value. False: no memory.
 bool Recovery::SettleExtent(PartitionId id, const NewestRecords::Entry& entry) {
   std::vector<std::uint32_t> segments(
       ShapeOfExtent(entry.extent_bytes, core_.log_.segment_bytes()).segments);
@@ -98,12 +98,12 @@ bool Recovery::FillRecord(Partition& partition, const NewestRecords::Entry& entr
                                                   .expires = entry.expiry_ms != 0});
 }
 
-// Those of segments were adopted as they were met.
+// Tombstones in segments were adopted when they were visited.
 bool Recovery::SettleTombstone(PartitionId id, const NewestRecords::Entry& entry) {
   return entry.type != RecordType::kTombstone || !entry.in_ring || AppendCommitted(id, entry) != 0;
 }
 
-// A tree that is filled in order costs a third of one that is filled at random.
+// Fills the tree in key order, which costs a third of a random order.
 bool Recovery::FillInOrder(Partition& partition, const NewestRecords& newest) {
   std::vector<NewestRecords::Entry> puts;
   puts.reserve(newest.puts());
@@ -155,8 +155,8 @@ bool Recovery::FillItems(Partition& partition, const NewestRecords& newest) {
   return true;
 }
 
-// Of a filter all is read: its bits are in DRAM. One without some of them would say of what was
-// inserted that it never was.
+// Reads a whole filter: its bits are in DRAM. A filter without some bits would deny keys that were
+// inserted.
 bool Recovery::FillFilter(Partition& partition, const NewestRecords& newest) {
   std::vector<NewestRecords::Entry> pieces;
   pieces.reserve(newest.puts());

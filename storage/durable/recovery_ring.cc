@@ -1,4 +1,4 @@
-// Recovery: what the commit ring has beyond the checkpoint.
+// Recovery: replays the commit ring beyond the checkpoint.
 #include <string>
 #include <utility>
 
@@ -33,8 +33,8 @@ Status Recovery::ReplayRing() {
   return OkStatus();
 }
 
-// What only the ring has goes to the log again, so that the checkpoint at the end covers it.
-// Returns where; 0: no memory.
+// Appends a change of the ring to the log again, so that the final checkpoint covers it. Returns
+// its location; 0: no memory.
 std::uint64_t Recovery::AppendCommitted(PartitionId id, const NewestRecords::Entry& entry) {
   const auto* header = reinterpret_cast<const RecordHeader*>(ring_.data() + entry.location);
   LogRecord change;

@@ -61,12 +61,12 @@ ReplayedRecord RecordAt(Bytes image, std::size_t at, const RecordHeader& header,
   return record;
 }
 
-// The image is aligned as segments are, so that this is a record where it lies.
+// Returns the record in place: the image is aligned as segments are.
 const RecordHeader& HeaderAt(Bytes image, std::size_t at) {
   return *reinterpret_cast<const RecordHeader*>(image.data() + at);
 }
 
-// How long the record at `at` is, which ends before `limit`; 0: there is no sound one.
+// Returns the size of the record at `at`, which ends before `limit`; 0: no sound record.
 std::uint64_t SoundBytes(const SegmentImage& image, std::size_t at, std::size_t limit) {
   if (limit < at || limit - at < sizeof(RecordHeader)) return 0;
   const RecordHeader& header = HeaderAt(image.bytes, at);

@@ -1,4 +1,4 @@
-// Reads back the records that a durable stream has left in one segment, or a commit in the ring.
+// Reads back the records of a durable stream from a segment, or from a commit of the ring.
 //
 //   recovery, log_check -> [replay] -> bytes of a segment
 #pragma once
@@ -18,12 +18,12 @@ namespace tidepool::storage {
 struct SegmentImage {
   Bytes bytes;
   std::uint64_t number = 0;
-  // Where its records end, if a checkpoint says so; 0: at the record that ends it.
+  // End of the records if a checkpoint limits them; 0: the end record ends them.
   std::uint32_t end = 0;
 };
 
-// Tells the keys of a partition apart, and leases from the items that they are of: 96 bits of two
-// hashes, of which the first is KeyHash. Of 10^9 keys two are the same once in 10^11.
+// Distinguishes the keys of a partition, and leases from their items: 96 bits of two hashes, the
+// first of which is KeyHash. Among 10^9 keys two are equal once in 10^11.
 struct KeyIdentity {
   std::uint64_t hash = 0;
   std::uint32_t second = 0;
@@ -37,31 +37,31 @@ KeyIdentity IdentityOf(Bytes key, RecordType type);
 
 struct ReplayedRecord {
   RecordHeader header;
-  KeyIdentity identity;  // Of its key, if it has one.
+  KeyIdentity identity;  // Identity of its key, if it has a key.
   Bytes key;
-  Bytes value;  // What the record stores of it; of a large one links, and the remainder.
+  Bytes value;  // Stored part of the value; for a large value links and the remainder.
   std::uint32_t offset = 0;
   std::uint32_t bytes = 0;
-  std::uint32_t link_bytes = 0;     // Of `value`, at its beginning.
-  std::uint32_t payload_bytes = 0;  // Of the key, and of the whole value.
+  std::uint32_t link_bytes = 0;     // Size of the links at the beginning of `value`.
+  std::uint32_t payload_bytes = 0;  // Size of the key and of the whole value.
   std::uint64_t expiry_ms = 0;
 };
 
-// How long a record with this header is, whatever it has; 0: it cannot be one. `segment_bytes`: of
-// the segments of large values; 0: it cannot be of such, as in a commit.
+// Returns the size of a record with this header, whatever its content; 0: not a record.
+// `segment_bytes`: segment size of large values; 0: no large values, as in a commit.
 std::uint64_t ReplayedBytes(const RecordHeader& header, std::uint64_t segment_bytes);
 
-// Calls `visit` for each record, padding left out, in their order, and returns where they end. 0:
-// the header is not that of this number, one of them is damaged, of a type that this version does
-// not write here, or the end is missing; those before it were visited. For any bytes.
+// Calls `visit` for each record but padding, in order, and returns the end of the records. Accepts
+// any bytes. 0: the header is not that of `number`, a record is damaged or of a type that this
+// version does not write here, or the end is missing. The records before were visited.
 std::uint32_t ReplaySegment(const SegmentImage& image,
                             absl::FunctionRef<void(const ReplayedRecord&)> visit);
 
-// The record at `offset`. None: it is damaged, or there is none.
+// Returns the record at `offset`; nullopt: it is damaged, or no record is there.
 std::optional<ReplayedRecord> ReplayRecord(const SegmentImage& image, std::uint32_t offset);
 
-// The same of the records of a commit, whose checksum has been found right. False: not all of it is
-// records. For any bytes, which are aligned to 8.
+// Calls `visit` for each record of a commit whose checksum was found right. False: the content is
+// not all records. Accepts any bytes aligned to 8.
 bool ReplayCommit(Bytes records, absl::FunctionRef<void(const ReplayedRecord&)> visit);
 
 }  // namespace tidepool::storage

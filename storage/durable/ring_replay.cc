@@ -7,10 +7,11 @@ namespace {
 
 using Visit = absl::FunctionRef<void(const ReplayedRecord&, std::uint64_t at)>;
 
-// Each incarnation begins with a checkpoint of its own and writes on where it found the end. A torn
-// commit of the one before may still lie there, with the next number and the right checksum before
-// it: a torn write over it can bring the very bytes that it lacked (equal sectors: values of one
-// letter, zeros), and it would be whole after the second crash.
+// Returns whether the commit belongs to the checkpoint's incarnation. Each incarnation begins with
+// its own checkpoint and writes on at the end that it found. A torn commit of the incarnation
+// before may lie there, with the next number and checksum chain. A torn write over it can add the
+// very bytes that it lacked (equal sectors: values of a single letter, zeros). After a second crash
+// it would be whole.
 bool IsOf(const CommitHeader& header, const Checkpoint& checkpoint) {
   return header.volume == checkpoint.volume && header.core == checkpoint.core &&
          header.incarnation == checkpoint.incarnation;
@@ -26,7 +27,7 @@ bool ReplayCommitAt(Bytes ring, std::uint64_t offset, const Checkpoint& checkpoi
   }
   const std::uint64_t records_at = offset + sizeof(CommitHeader);
   const bool is_sound = ReplayCommit(commit->records, [&](const ReplayedRecord& record) {
-    // The checkpoint covers it, and what came after it: a drop would not come again.
+    // The checkpoint covers the change and its successors; a drop would not come again.
     if (CommitPosition(record.header) <= checkpoint.ring.position) return;
     visit(record, records_at + record.offset);
   });
@@ -52,7 +53,7 @@ RingReplay ReplayRing(Bytes ring, const Checkpoint& checkpoint, Visit visit) {
   RingReplay replay;
   replay.end = checkpoint.ring;
   replay.end.offset %= ring.size();
-  // A commit that does not fit behind the last one begins at the ring's beginning.
+  // A commit without room behind its predecessor lies at the ring's beginning.
   while (ReplayCommitAt(ring, replay.end.offset, checkpoint, visit, &replay.end) ||
          ReplayCommitAt(ring, 0, checkpoint, visit, &replay.end)) {
     ++replay.commits;

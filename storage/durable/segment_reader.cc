@@ -59,7 +59,7 @@ void SegmentReader::Await(std::size_t which) {
 
 Status SegmentReader::Next(Bytes* image) {
   TP_CHECK(next_ < segments_.size());
-  // The buffer of the one before serves again from here on.
+  // From here on the buffer of the previous segment is free.
   const std::size_t end = std::min<std::size_t>(segments_.size(), next_ + kAhead);
   while (started_ < end) Start(started_++);
   return Taken(next_++, image);

@@ -1,5 +1,5 @@
-// Segments of a core, or their ends, read one behind the other, the next few on their way
-// meanwhile.
+// Reads segments of a core, or their ends, in order, and reads the next few
+// ahead.
 //
 //   recovery -> [segment_reader] -> device
 #pragma once
@@ -18,33 +18,34 @@
 namespace tidepool::storage {
 
 // For the start of a node: Next() waits for the device. Not thread-safe. Four buffers of a segment
-// each: while one is looked at, the device is kept busy (it alone had taken as long as the look at
-// it, one after the other 1.9 s for a GiB that the disk reads in 1.1 s).
+// each keep the device busy while the caller works on a segment. (Read and work each took as long;
+// in turns 1.9 s for a GiB that the disk reads in 1.1 s.)
 class SegmentReader {
  public:
   static constexpr unsigned kAhead = 4;
 
-  // Of `queues`, one of each device of the volume, each of a depth of at least kAhead, nothing else
-  // may be under way. All must outlive the reader.
+  // `queues`: a queue for each device of the volume, of a depth of at least kAhead, with no other
+  // requests under way. All must outlive the reader.
   SegmentReader(const Volume& volume, DeviceQueues& queues, std::span<const FoundSegment> segments);
-  // Waits for what is under way.
+  // Waits for the requests under way.
   ~SegmentReader();
   SegmentReader(const SegmentReader&) = delete;
   SegmentReader& operator=(const SegmentReader&) = delete;
 
-  // From here on so many bytes of each are read, whole blocks from its end; what is on its way has
-  // as many as before.
+  // Sets the number of bytes to read from each segment's end, in whole blocks. Reads under way keep
+  // their size.
   void set_bytes(std::uint64_t bytes) { bytes_ = static_cast<std::uint32_t>(bytes); }
-  // The next one of `segments`, of which there is one: its bytes live until the next call. Errors:
-  // kDeviceError; what follows can be read all the same.
+  // Reads the next of `segments`; there must be a next. The bytes live until the next call. Errors:
+  // kDeviceError; the segments that follow can still be read.
   Status Next(Bytes* image);
-  // The last so many bytes of the same one again; more of it, where that was too little.
+  // Reads the last `bytes` of this segment again; for more of it, where the first read was too
+  // small.
   Status Again(std::uint64_t bytes, Bytes* image);
 
  private:
   struct Buffer {
     BlockBuffer memory;
-    std::uint32_t bytes = 0;  // Of the segment's end.
+    std::uint32_t bytes = 0;  // Bytes of the segment's end.
     bool under_way = false;
     int error = 0;
   };

@@ -64,7 +64,7 @@ Status Damaged(const char* what) {
   return Status(StatusCode::kDataLoss, std::string("the catalog is damaged: ") + what);
 }
 
-// Takes what is fixed in size from the front of `rest`. False: there is not so much.
+// Takes a value of fixed size from the front of `rest`. False: `rest` is too short.
 template <typename T>
 bool Take(Bytes* rest, T* value) {
   if (rest->size() < sizeof *value) return false;
@@ -156,7 +156,7 @@ std::vector<std::byte> EncodeCatalog(const Catalog& catalog) {
 Result<Catalog> DecodeCatalog(Bytes content) {
   ContentHeader header;
   if (!Take(&content, &header)) return Damaged("it has no beginning");
-  // No reserve() by what it claims: each is read before there is room for the next.
+  // No reserve() by the claimed count: each entry is read before room for the next is made.
   Catalog catalog;
   for (std::uint32_t i = 0; i < header.namespaces; ++i) {
     TP_RETURN_IF_ERROR(TakeNamespace(&content, &catalog));

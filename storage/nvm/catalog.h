@@ -1,5 +1,5 @@
-// What a device's segments belong to: its namespaces and partitions with their terms, kept as one
-// image in one of two areas, of which the superblock names the current one.
+// The catalog: namespaces of a device's segments, and their partitions with terms. It is an image
+// in either of two areas; the superblock names the current area.
 //
 //   daemon (on change), recovery -> [catalog] -> superblock, device
 #pragma once
@@ -21,7 +21,7 @@ struct CatalogNamespace {
   NamespaceId id;
   std::string name;
   Kind kind = Kind::kUnspecified;
-  std::string options;  // Bytes whose meaning is their writer's.
+  std::string options;  // Opaque bytes of the writer.
 
   friend bool operator==(const CatalogNamespace&, const CatalogNamespace&) = default;
 };
@@ -45,27 +45,27 @@ inline constexpr std::size_t kCatalogOptionsBytesMax = 64 * 1024;
 
 // `catalog` must be as said there, names and options within their limits.
 std::vector<std::byte> EncodeCatalog(const Catalog& catalog);
-// For any bytes. What is accepted gives the same bytes when it is encoded again.
-// Errors: kDataLoss.
+// Accepts any bytes. An accepted catalog encodes to the same bytes again. Errors:
+// kDataLoss.
 Result<Catalog> DecodeCatalog(Bytes content);
 
 // The most that an area takes as content.
 std::uint64_t CatalogContentBytesMax(const DeviceLayout& layout);
 
-// Makes `content` the device's catalog, durably, and counts `superblock` (what was read or written
-// last) up by one generation. A crash at any moment leaves the old one or the new one, whole.
-// Errors: kResourceExhausted (it does not fit; nothing has changed), kDeviceError (as
-// WriteSuperblock: nothing may be written behind it; *superblock unchanged).
+// Makes `content` the device's catalog, durably, and raises the generation of `superblock` (as read
+// or written last) by 1. A crash at any moment leaves the old or the new catalog, whole. Errors:
+// kResourceExhausted (no room; no change), kDeviceError (as WriteSuperblock: no writes may follow;
+// *superblock unchanged).
 Status WriteCatalog(DeviceQueue* queue, Bytes content, Superblock* superblock);
 
-// The content of the catalog that `superblock` names; empty if there is none yet.
+// Reads the content of the catalog that `superblock` names; empty if there is no catalog yet.
 // Errors: kDataLoss (damaged), kDeviceError.
 Result<std::vector<std::byte>> ReadCatalog(DeviceQueue* queue, const Superblock& superblock);
 
-// `superblock` is all that is sound of the two. If the other one is damaged, and named a catalog
-// that lies there whole, makes it name that one: with the older catalog what came with the newer
-// one would be lost. If the other one was torn, which looks the same, either of them will do.
-// Errors: kDeviceError.
+// Handles a single sound superblock. If the damaged superblock named a catalog that lies there
+// whole, makes `superblock` name that catalog: its changes would otherwise be lost. If the
+// damaged superblock was torn, which looks the same, either catalog will do. Errors:
+// kDeviceError.
 Status TakeNewerCatalog(DeviceQueue* queue, Superblock* superblock);
 
 }  // namespace tidepool::storage

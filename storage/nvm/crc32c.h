@@ -9,10 +9,10 @@
 
 namespace tidepool::storage {
 
-// Of `bytes`, as RFC 3720 (iSCSI) defines it. `seed` is the checksum of what comes before: the
-// checksum of a and then b is Crc32c(b, Crc32c(a)). Any other seed checkpoints what the bytes
-// belong to. Thread-safe, any length. What the processor can do is found out at run time: measured
-// 4 GB/s for pieces of 64 B, 50 GB/s for 4 KiB and more.
+// Returns the checksum of `bytes` after RFC 3720 (iSCSI). `seed` is the checksum of the bytes
+// before: the checksum of a and then b is Crc32c(b, Crc32c(a)). Any other seed checkpoints the
+// owner of the bytes. Thread-safe, any length. The processor's instructions are chosen at run time:
+// measured 4 GB/s for pieces of 64 B, 50 GB/s for 4 KiB and more.
 std::uint32_t Crc32c(Bytes bytes, std::uint32_t seed = 0);
 
 }  // namespace tidepool::storage

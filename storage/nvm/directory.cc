@@ -130,7 +130,7 @@ Status NvmDirectory::Reserve(int file, std::uint64_t bytes) const {
   } while (error == EINTR);
   if (error == 0 && fsync(file) != 0) error = errno;
   if (error == 0) {
-    // Another program may have taken room meanwhile. Half covers what the file system needs itself.
+    // Another program may have taken room meanwhile. Half covers the file system's own need.
     const auto free_bytes = FreeBytes();
     const auto spare_bytes = SpareBytes();
     const bool is_full = free_bytes.ok() && spare_bytes.ok() && *free_bytes < *spare_bytes / 2;
@@ -154,7 +154,7 @@ Status NvmDirectory::Reserve(int file, std::uint64_t bytes) const {
 }
 
 Result<std::unique_ptr<Device>> NvmDirectory::MakeFile(std::uint64_t bytes) {
-  DropFile();  // What a crash left.
+  DropFile();  // Remains of a crash.
   const int file =
       open(new_path().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) {

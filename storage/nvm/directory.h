@@ -1,4 +1,4 @@
-// One directory of --nvm-dir: its lock, and the file that is the device.
+// A directory of --nvm-dir: its lock, and the file that is the device.
 //
 //   nvm/volume -> [directory] -> device/open_device
 #pragma once
@@ -14,13 +14,13 @@ namespace tidepool::storage {
 
 inline constexpr char kDeviceFileName[] = "tidepool.nvm";
 
-// Held by one process at a time: the lock ends with the object or the process. Not thread-safe.
+// A single process holds it: the lock ends with the object or the process. Not thread-safe.
 class NvmDirectory {
  public:
   // Errors: kNotFound (missing), kFailedPrecondition (no directory), kPermissionDenied, kAborted
   // (another daemon holds it), kResourceExhausted (descriptors).
   static Result<std::unique_ptr<NvmDirectory>> Open(const std::string& path);
-  // The same but for the lock. Errors: as Open's, without kAborted.
+  // Makes the checks of Open without the lock. Errors: as Open, without kAborted.
   static Status Check(const std::string& path);
   ~NvmDirectory();
   NvmDirectory(const NvmDirectory&) = delete;
@@ -31,28 +31,28 @@ class NvmDirectory {
   std::uint64_t device() const { return device_; }
   std::uint64_t inode() const { return inode_; }
 
-  // Bytes of the file; 0: there is none. Errors: kFailedPrecondition (no regular file),
-  // kPermissionDenied, kDeviceError.
+  // Returns the file's bytes; 0: there is no file. Errors: kFailedPrecondition (not a regular
+  // file), kPermissionDenied, kDeviceError.
   Result<std::uint64_t> FileBytes() const;
-  // What this user could still store there.
+  // Returns the bytes that this user could still store there.
   Result<std::uint64_t> FreeBytes() const;
-  // Returns the bytes of the file system that stay free for others: a twentieth, at most 1 GiB.
+  // Returns the bytes that stay free for other users: a twentieth, at most 1 GiB.
   Result<std::uint64_t> SpareBytes() const;
 
-  // Makes a file of `bytes`, all of them reserved and zero, under a name of its own, so that a
-  // crash leaves nothing behind that looks like a device. The free space is looked at before any is
-  // taken, and SpareBytes stay free. Errors: kResourceExhausted (no room: says how much is needed
-  // and free, and leaves no file), kPermissionDenied, kUnimplemented (the file system reserves no
-  // space), kFailedPrecondition (no direct I/O), kDeviceError.
+  // Makes a file of `bytes`, all reserved and zero, under a temporary name: a crash leaves no file
+  // that looks like a device. Checks the free space first, and leaves SpareBytes free. Errors:
+  // kResourceExhausted (no room: the text has the needed and free bytes; no file is left),
+  // kPermissionDenied, kUnimplemented (the file system reserves no space), kFailedPrecondition (no
+  // direct I/O), kDeviceError.
   Result<std::unique_ptr<Device>> MakeFile(std::uint64_t bytes);
   // Gives the made file its name, durably. Its device must be gone.
   Status PublishFile();
-  // Of a made file that was not published.
+  // Removes a made file that was not published.
   void DropFile();
 
-  // The device of the file, which has `bytes`. Errors: as OpenDevice.
+  // Opens the file, which has `bytes`, as a device. Errors: as OpenDevice.
   Result<std::unique_ptr<Device>> OpenFile(std::uint64_t bytes) const;
-  // The same, see FileDevice::OpenForReading.
+  // Opens the file as FileDevice::OpenForReading does.
   Result<std::unique_ptr<Device>> OpenFileForReading(std::uint64_t bytes) const;
 
  private:

@@ -1,4 +1,4 @@
-// Where on a device what lies: superblock, catalog, checkpoints, commit rings, segment slots.
+// Layout of a device: superblock, catalog, checkpoints, commit rings, segment slots.
 //
 //   nvm/volume -> [layout_plan] -> nvm/superblock, which records it
 #pragma once
@@ -13,9 +13,9 @@ namespace tidepool::storage {
 
 inline constexpr std::uint64_t kSuperblockSlots = 2;
 inline constexpr std::uint64_t kCatalogAreas = 2;
-inline constexpr std::uint64_t kCheckpointSlotsPerCore = 2;  // Of one block each, written in turns.
+inline constexpr std::uint64_t kCheckpointSlotsPerCore = 2;  // A block each, written in turns.
 
-// All offsets and sizes in bytes and whole blocks. In this order on the device:
+// All offsets and sizes are bytes in whole blocks. The order on the device:
 //
 //   superblock 0, superblock 1, catalog area 0, catalog area 1, checkpoints of core 0 (2 blocks),
 //   of core 1, ..., ring of core 0, of core 1, ..., room up to a multiple of a slot, slot 0, slot
@@ -27,7 +27,7 @@ struct DeviceLayout {
   std::uint64_t slots_begin = 0;
   std::uint64_t checkpoints_begin = 0;
   std::uint64_t rings_begin = 0;
-  std::uint64_t ring_bytes = 0;  // Of one core.
+  std::uint64_t ring_bytes = 0;  // Ring of each core.
   std::uint64_t catalog_begin = 0;
   std::uint64_t catalog_area_bytes = 0;
   std::uint32_t cores = 0;

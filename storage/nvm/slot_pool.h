@@ -12,8 +12,8 @@ namespace tidepool::storage {
 
 inline constexpr std::uint64_t kNoSlot = UINT64_MAX;
 
-// Slot n is the one of index n / devices on device n % devices, so that consecutive numbers lie on
-// different devices. Where devices differ in size some numbers are no slots.
+// Slot n has index n / devices on device n % devices, so consecutive numbers lie on different
+// devices. If devices differ in size, some numbers are no slots.
 //
 // Thread-safe: the lock is taken once per slot, that is once per 2 MiB written.
 class SlotPool {
@@ -21,12 +21,12 @@ class SlotPool {
   // `counts`: slots of each device.
   explicit SlotPool(const std::vector<std::uint64_t>& counts);
 
-  // From the devices in turns; on each the free slot behind the one given out last, so that one
-  // just freed is used again last. kNoSlot: all are in use.
+  // Allocates from the devices in turns; on each the free slot behind the last allocation, so a
+  // freed slot is reused last. kNoSlot: all are in use.
   std::uint64_t Allocate();
   // `slot` is in use.
   void Free(std::uint64_t slot);
-  // Takes this one, as recovery does with those that it finds. False: it is no slot, or in use.
+  // Takes this slot, for recovery of found segments. False: it is no slot, or in use.
   bool Take(std::uint64_t slot);
 
   std::uint64_t count() const { return count_; }
@@ -39,8 +39,8 @@ class SlotPool {
   struct DeviceSlots {
     std::uint64_t count = 0;
     std::uint64_t free = 0;
-    std::uint64_t next = 0;              // The word to look at first.
-    std::vector<std::uint64_t> is_used;  // A bit each; those behind the last slot are set.
+    std::uint64_t next = 0;              // Word to search first.
+    std::vector<std::uint64_t> is_used;  // A bit per slot; bits behind the last slot are set.
   };
   std::uint64_t AllocateOn(DeviceSlots& device);
 

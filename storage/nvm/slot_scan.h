@@ -1,4 +1,4 @@
-// What lies in a device's slots, by the headers of its segments: there is no other table of them.
+// Finds the segments in a device's slots by their headers: there is no other table of them.
 //
 //   nvm/volume at its start -> [slot_scan] -> device
 #pragma once
@@ -13,19 +13,19 @@
 
 namespace tidepool::storage {
 
-// The header of a segment of a durable stream, whatever it is worth.
+// Header of a segment of a durable stream, valid or not for recovery.
 struct FoundSegment {
-  std::uint64_t slot = 0;  // Of the device; of a volume's, of the volume.
+  std::uint64_t slot = 0;  // Slot number of the device; in a volume, of the volume.
   std::uint64_t number = 0;
   std::uint16_t core = 0;
   std::uint8_t stream = 0;
   SegmentKind kind = SegmentKind::kLog;
 };
 
-// Of all slots those with a sound header of a durable stream, read with many requests under way:
-// 250,000 slots (500 GB) in some 3 s at 83,000 reads per second. A header is 64 bytes, which no
-// device tears, so a damaged one is what was never one. Waits; not for owner cores.
-// Errors: kDeviceError, and those of Device::OpenQueue.
+// Returns the slots with a sound header of a durable stream. Many reads are under way at once:
+// 250,000 slots (500 GB) take some 3 s at 83,000 reads per second. A header is 64 bytes, which no
+// device tears: a damaged header was never a header. Waits; not for owner cores. Errors:
+// kDeviceError, and as Device::OpenQueue.
 Result<std::vector<FoundSegment>> ScanSegmentHeaders(Device* device, const DeviceLayout& layout);
 
 }  // namespace tidepool::storage

@@ -108,7 +108,7 @@ bool IsCanonical(const Stored& stored, Bytes block) {
   return stored.generation > 0 && stored.clean_stop <= 1 && stored.reserved == 0 &&
          stored.device_count >= 1 && stored.device_index < stored.device_count &&
          IsZero(host.subspan(host_bytes)) && IsZero(block.subspan(sizeof(Stored))) &&
-         IsSound(LayoutOf(stored)) &&  // So `used` is in range.
+         IsSound(LayoutOf(stored)) &&  // Thus `used` is in range.
          std::all_of(unused + used, unused + limits::kCoresPerNodeMax * kCheckpointsPerCore,
                      [](const CheckpointAddress& each) { return each == CheckpointAddress(); }) &&
          stored.catalog_area < kCatalogAreas && stored.catalog_bytes <= stored.catalog_area_bytes &&
@@ -171,7 +171,7 @@ std::string FormatUuid(const Uuid& uuid) {
 
 Uuid RandomUuid() {
   Uuid uuid;
-  // So few bytes always come whole, once the machine has started.
+  // Few bytes always come whole, once the machine has started.
   TP_CHECK(getrandom(uuid.data(), uuid.size(), 0) == static_cast<ssize_t>(uuid.size()));
   uuid[6] = (uuid[6] & std::byte{0x0f}) | std::byte{0x40};  // Version 4, variant 1.
   uuid[8] = (uuid[8] & std::byte{0x3f}) | std::byte{0x80};

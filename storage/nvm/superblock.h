@@ -1,5 +1,5 @@
-// The first two blocks of a device: what it is, whose it is and where the rest lies. They are
-// written in turns, so that a write that tears leaves the other, older one.
+// First two blocks of a device: its format, its owner and its layout. They are written in turns: a
+// torn write leaves the other, older superblock.
 //
 //   nvm/volume, nvm/catalog -> [superblock] -> device
 #pragma once
@@ -17,8 +17,8 @@
 
 namespace tidepool::storage {
 
-// The format that this version writes and reads. Of every later one the magic, the format's number
-// and the checksum will stand in the same places, so that each can tell that it is another.
+// Format that this version writes and reads. Later formats keep the places of magic, format number
+// and checksum, so each version recognizes a foreign format.
 inline constexpr std::uint32_t kSuperblockFormat = 5;
 inline constexpr std::size_t kHostBytesMax = 256;
 inline constexpr std::size_t kCheckpointsPerCore = 2;
@@ -31,59 +31,59 @@ Uuid RandomUuid();
 
 // A durable image of a core's indexes.
 struct CheckpointAddress {
-  std::uint64_t slot = 0;        // What it means is for who writes checkpoints to say.
-  std::uint64_t generation = 0;  // 0: there is none.
+  std::uint64_t slot = 0;        // Defined by the writer of checkpoints.
+  std::uint64_t generation = 0;  // 0: no image.
 
   friend bool operator==(const CheckpointAddress&, const CheckpointAddress&) = default;
 };
 
 struct Superblock {
-  std::uint64_t generation = 0;   // Grows by one with each write; of the newest one counts.
-  std::uint64_t incarnation = 0;  // Of the node that wrote it.
-  bool clean_stop = false;        // That node ended in good order, and none has opened it since.
-  Uuid cluster{};                 // Zeros: it was in none yet.
+  std::uint64_t generation = 0;   // Grows by 1 with each write; the greatest counts.
+  std::uint64_t incarnation = 0;  // Incarnation of the node that wrote it.
+  bool clean_stop = false;        // The node stopped in order, and no node opened it since.
+  Uuid cluster{};                 // Zeros: not yet in a cluster.
   Uuid node{};
-  Uuid volume{};  // The same on all devices of a node.
+  Uuid volume{};  // Equal on all devices of a node.
   Uuid device{};
-  std::uint32_t device_index = 0;  // Of device_count.
+  std::uint32_t device_index = 0;  // Below device_count.
   std::uint32_t device_count = 1;
-  // Where it lay at the last start. Hints: a disk may move, and a host be renamed.
+  // Location at the last start. Hints: a disk may move, and a host be renamed.
   std::string host;
   std::uint64_t directory_device = 0;
   std::uint64_t directory_inode = 0;
   DeviceLayout layout;
-  // The current catalog; generation 0: there is none.
+  // Current catalog; generation 0: no catalog.
   std::uint32_t catalog_area = 0;
   std::uint64_t catalog_generation = 0;
-  std::uint64_t catalog_bytes = 0;  // Of its content.
+  std::uint64_t catalog_bytes = 0;  // Size of its content.
   std::array<std::array<CheckpointAddress, kCheckpointsPerCore>, limits::kCoresPerNodeMax>
       checkpoints{};
 
   friend bool operator==(const Superblock&, const Superblock&) = default;
 };
 
-// `to` has kDeviceBlockBytes. `superblock` must be one that DecodeSuperblock takes.
+// Encodes `superblock`, which DecodeSuperblock must accept, into `to` of kDeviceBlockBytes.
 void EncodeSuperblock(const Superblock& superblock, MutableBytes to);
 
-// For any bytes, of any length. What is accepted gives the same bytes when it is encoded again.
-// Errors: kNotFound (these bytes were never a superblock: no magic), kDataLoss (damaged or torn),
-// kFailedPrecondition (another format, whose number is named).
+// Accepts any bytes of any length. An accepted superblock encodes to the same bytes again. Errors:
+// kNotFound (no magic: never a superblock), kDataLoss (damaged or torn), kFailedPrecondition
+// (another format; the text has its number).
 Result<Superblock> DecodeSuperblock(Bytes block);
 
-// Reads the newest sound one of the two. Errors: kNotFound (no superblock: not ours),
-// kFailedPrecondition (one of them is of another format), kDataLoss (all that there is is damaged),
-// kDeviceError.
+// Reads the newest sound superblock of the two. Errors: kNotFound (no superblock: not ours),
+// kFailedPrecondition (a superblock has another format), kDataLoss (all superblocks present are
+// damaged), kDeviceError.
 Result<Superblock> ReadSuperblock(DeviceQueue* queue);
 
-// Writes it to the slot of its generation; durable when this returns kOk. Of a device that has one,
-// `superblock.generation` must be that of what ReadSuperblock gave plus one: the write then cannot
-// hurt it. Errors: kDeviceError; nobody knows then which of the two will be read, so nothing may be
-// written behind it.
+// Writes the superblock to the slot of its generation; it is durable after kOk. On a device with a
+// superblock, `superblock.generation` must be the generation from ReadSuperblock plus 1: the write
+// then cannot hurt that superblock. Errors: kDeviceError; it is then unknown which superblock will
+// be read, and no writes may follow.
 Status WriteSuperblock(DeviceQueue* queue, const Superblock& superblock);
 
-// Whether this device was never put to use: its first block is blank and the second is no sound
-// superblock, as in memory that was just made or whose formatting did not end. (What is formatted
-// has generation 1, in the second block; who uses it has written the first one before.)
+// Returns whether this device was never used: its first block is blank and the second is no sound
+// superblock, as in new memory or after an interrupted formatting. (A formatted device has
+// generation 1, in the second block; the first user writes the first block before.)
 Result<bool> IsUnformatted(DeviceQueue* queue);
 
 }  // namespace tidepool::storage

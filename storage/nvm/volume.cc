@@ -121,7 +121,7 @@ Status Volume::OpenDirectories() {
     return Status(StatusCode::kInvalidArgument, "--nvm-dir names no directory");
   }
   for (const std::string& path : options_.directories) {
-    // Before it is locked: of one that is named twice the lock is ours.
+    // Checked before the lock: for a directory that is named twice the lock is ours.
     struct stat info {};
     const bool is_there = stat(path.c_str(), &info) == 0;
     for (const Member& other : members_) {
@@ -188,12 +188,12 @@ Status Volume::OpenMember(Member* member) {
   return OkStatus();
 }
 
-// What is there is used, or all of it is made; then the superblocks say that this node is at work.
+// Uses the present files or makes all of them; then marks the superblocks as in use by this node.
 Status Volume::Begin() {
   const auto is_fresh = [](const Member& member) { return member.is_fresh; };
   if (std::any_of(members_.begin(), members_.end(), is_fresh)) {
     for (const Member& member : members_) {
-      // Formatted, and never used: this was the beginning of the same, which was interrupted.
+      // Formatted, and never used: an earlier start was interrupted here.
       if (member.is_fresh || member.found.generation == 1) continue;
       const auto fresh = std::find_if(members_.begin(), members_.end(), is_fresh);
       return Status(StatusCode::kFailedPrecondition,
@@ -210,7 +210,7 @@ Status Volume::Begin() {
   const std::lock_guard lock(mutex_);
   if (options_.keep_slots) TP_RETURN_IF_ERROR(ScanSlots());
   for (Member& member : members_) {
-    // What was read was perhaps written by a process that was killed, and not durable yet.
+    // A killed process may have written the data that was read, without a flush.
     const Status flushed = FlushDevice(member.queue.get());
     if (!flushed.ok()) return WithName(flushed, NameOf(member));
     TP_RETURN_IF_ERROR(UpdateLocked(&member, [this, &member](Superblock& superblock) {
@@ -305,7 +305,7 @@ Status Volume::FormatAll() {
     superblock.device_index = static_cast<std::uint32_t>(i);
     status = FormatMember(&members_[i], superblock);
   }
-  // Names come last: files that have one belong to a set that is complete or was never used.
+  // Names come last: a file with a name belongs to a set that is complete or was never used.
   for (Member& member : members_) {
     if (member.directory == nullptr) continue;
     if (status.ok()) status = member.directory->PublishFile();
@@ -387,7 +387,7 @@ Status Volume::CheckMember(std::size_t index) const {
   return OkStatus();
 }
 
-// Whose the device is, and whether this is its newest state.
+// Checks the owner of the device, and whether this is its newest state.
 Status Volume::CheckOwner(const Superblock& found, const VolumeOptions& options,
                           const std::string& remove) const {
   const auto refused = [](const std::string& what, const std::string& remedy) {

@@ -1,4 +1,4 @@
-// The devices of a node as one: opened, checked and locked at start, and cut into segment slots.
+// Combines the devices of a node: opens, checks and locks them at start, and cuts them into slots.
 //
 //   daemon/node/node, nvm_tools open it -> [volume] -> cores take slots and open queues on its
 //   devices
@@ -26,24 +26,24 @@ namespace tidepool::storage {
 
 struct VolumeOptions {
   LayoutOptions layout;
-  // Who opens it: durable elsewhere, and an incarnation greater than any before.
+  // Opener: `node` is durable elsewhere, and `incarnation` exceeds all earlier incarnations.
   Uuid node{};
   std::uint64_t incarnation = 1;
-  // The last one that has opened these devices, as is known elsewhere; 0: none. Devices that were
-  // used and know of no such start are an older copy of themselves.
+  // Last incarnation that opened these devices, as known elsewhere; 0: unknown. Used devices that
+  // lack this start are an older copy of themselves.
   std::uint64_t incarnation_seen = 0;
   std::string host;
-  // The user says that these devices are meant, though the node has used newer ones since
+  // The user selects these devices, although the node has used newer devices since
   // (--adopt).
   bool adopt = false;
-  // Of Open. One device each; the same directories in the same order at every start.
+  // For Open: a device each, in the same order at every start.
   std::vector<std::string> directories;
-  // Of each file. 0: what an existing file has; of a new one `bytes_default`, but at most 80 % of
-  // what is free.
+  // Size of each file. 0: the size of an existing file; for a new file `bytes_default`, but at most
+  // 80 % of the free space.
   std::uint64_t bytes = 0;
   std::uint64_t bytes_default = 0;
-  // What the last start has left in the slots is kept until each core has taken what it needs
-  // (CoreStore::Recover). Else all slots are free.
+  // Keeps the slots of the last start until each core has taken its segments (CoreStore::Recover).
+  // If false, all slots are free.
   bool keep_slots = false;
 };
 
@@ -66,52 +66,52 @@ struct SlotPlace {
 
 // Thread-safe. Outlives the queues that are opened on its devices.
 //
-// 1. At most one volume of the machine has a directory.
-// 2. After a superblock could not be written nothing writes one again: what it says next time is
-//    that the stop was no clean one.
+// 1. A directory belongs to at most one volume of the machine.
+// 2. After a failed superblock write no further superblock is written: the next start finds that
+// the stop was not clean.
 class Volume {
  public:
-  // Opens the directories, or makes their files. Errors, each in one line that names the directory
-  // and what to do: as NvmDirectory::Open and MakeFile; kInvalidArgument (too small, a directory
-  // twice), kResourceExhausted (less free than the least), kFailedPrecondition (a file that is not
-  // ours, of another format, node, set of directories or count of cores, of another size than
-  // `bytes`; or `incarnation` is not greater than that of the last start, or that is before
-  // `incarnation_seen` without `adopt`), kDataLoss (damaged), kUnimplemented (no
-  // io_uring), kDeviceError.
+  // Opens the directories, or makes their files. Errors are a line each, with the directory and
+  // a remedy: as NvmDirectory::Open and MakeFile; kInvalidArgument (too small, a directory
+  // twice), kResourceExhausted (free space below the minimum), kFailedPrecondition (a file that
+  // is not ours, of another format, node, set of directories, count of cores, or size than
+  // `bytes`; `incarnation` is not greater than the last start's, or that is before
+  // `incarnation_seen` without `adopt`), kDataLoss (damaged), kUnimplemented (no io_uring),
+  // kDeviceError.
   static Result<std::unique_ptr<Volume>> Open(const VolumeOptions& options);
-  // The same on devices that are there, formatted if they are not: for simulation. `directories`
-  // and sizes are not read.
+  // Opens existing devices, and formats them if necessary: for simulation. `directories` and sizes
+  // are ignored.
   static Result<std::unique_ptr<Volume>> OpenDevices(std::vector<std::shared_ptr<Device>> devices,
                                                      const VolumeOptions& options);
-  // What is there, whosever it is and however often it was used since, with its slots kept; nothing
-  // is made or written, and every call that would ends with kFailedPrecondition. Errors: as Open's
-  // about directories and files; kNotFound (no daemon has used a directory).
+  // Opens the present content, whatever its owner and later use, with its slots kept. No file is
+  // made or written; calls that write end with kFailedPrecondition. Errors: as Open about
+  // directories and files; kNotFound (no daemon has used a directory).
   static Result<std::unique_ptr<Volume>> OpenForReading(std::vector<std::string> directories);
   static Result<std::unique_ptr<Volume>> OpenDevicesForReading(
       std::vector<std::shared_ptr<Device>> devices);
-  // Without Close() the next one finds that the stop was no clean one.
+  // Without Close() the next start finds that the stop was not clean.
   ~Volume();
   Volume(const Volume&) = delete;
   Volume& operator=(const Volume&) = delete;
 
   std::size_t device_count() const { return members_.size(); }
   Device& device(std::size_t index) const { return *members_[index].device; }
-  // Errors: those of Device::OpenQueue.
+  // Opens a queue on each device. Errors: as Device::OpenQueue.
   Result<DeviceQueues> OpenQueues(unsigned depth) const;
   const DeviceLayout& layout(std::size_t index) const { return members_[index].found.layout; }
-  // As this Open found it: clean_stop, incarnation and checkpoints are those of the last start. On
-  // a device that was just formatted the incarnation is 0.
+  // State that this Open found: clean_stop, incarnation and checkpoints of the last start. On a
+  // device that was just formatted the incarnation is 0.
   const Superblock& found(std::size_t index) const { return members_[index].found; }
   std::uint64_t incarnation() const { return options_.incarnation; }
   bool keeps_slots() const { return options_.keep_slots; }
-  // What Open found in the slots of durable segments of this core, and took, if it was to keep
-  // them; empty when called again. The caller frees what it does not need.
+  // Returns the durable segments of this core that Open found and kept (keep_slots); empty when
+  // called again. The caller frees the slots that it does not need.
   std::vector<FoundSegment> TakeFoundSegments(CoreId core);
   // "<file>: host a, device 1, inode 2 -> host b, ...", a line for each directory that lies
   // elsewhere than at the last start. Host, device and inode are hints: the node and its starts are
   // the proof.
   std::vector<std::string> Moves(const std::string& host) const;
-  // What Open with `options` would say of these devices, but for their count, cores and sizes.
+  // Returns the result that Open with `options` would have, except for count, cores and sizes.
   Status CheckStart(const VolumeOptions& options) const;
   std::uint64_t slot_bytes() const { return layout(0).slot_bytes; }
   std::uint64_t slot_count() const { return slots_->count(); }
@@ -125,23 +125,23 @@ class Volume {
   std::uint32_t leaving() const { return leaving_.load(std::memory_order_relaxed); }
   void NoteLeaving() { leaving_.fetch_add(1, std::memory_order_relaxed); }
   void NoteLeft() { leaving_.fetch_sub(1, std::memory_order_relaxed); }
-  // `slot` must be one.
+  // `slot` must be a slot.
   SlotPlace Place(std::uint64_t slot) const;
   VolumeUsage usage() const;
 
-  // Each waits for the device, so no owner core calls them. Errors: kDeviceError, after which each
-  // further one is refused in the same words, see above.
+  // Each call waits for the device, so no owner core calls them. Errors:
+  // kDeviceError; each further call then fails with the same text, see above.
   //
-  // Durably changes what the superblock of `device` says; of it `change` may set the checkpoints
-  // only.
+  // Durably changes the superblock of `device`; `change` may set only the
+  // checkpoints.
   Status Update(std::size_t device, absl::FunctionRef<void(Superblock&)> change);
-  // On all devices.
+  // Records the cluster on all devices.
   Status RememberCluster(const Uuid& cluster);
-  // On the first device. Errors also: kResourceExhausted, see nvm/catalog.h.
+  // Writes the catalog to the first device. Errors also: kResourceExhausted, see nvm/catalog.h.
   Status WriteCatalog(Bytes content);
   // Errors: kDataLoss, kDeviceError.
   Result<std::vector<std::byte>> ReadCatalog();
-  // Says on all devices that this stop was clean. The caller has made durable what should be.
+  // Records a clean stop on all devices. The caller has made all data durable before.
   Status Close();
 
  private:

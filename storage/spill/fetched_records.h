@@ -1,5 +1,5 @@
-// Records that were read from a device for one operation, which finds them here when it is run
-// again.
+// Records that were read from a device for an operation. Its second run finds them
+// here.
 //
 //   spiller -> [FetchedRecords] -> Log::Look
 #pragma once
@@ -16,15 +16,15 @@
 
 namespace tidepool::storage {
 
-// Owner core only. Its segments stay pinned while it lives, so a location keeps its meaning. Few:
-// one for most operations, at most kFetchedRecordsMax for a walk.
+// Owner core only. The segments stay pinned while the object lives, so a location keeps its
+// meaning. Few records: usually 1, at most kFetchedRecordsMax for a walk.
 class FetchedRecords {
  public:
   struct Record {
     std::uint64_t location = 0;
     RecordHeader* record = nullptr;  // Null: it cannot be read, and `code` says why.
     StatusCode code = StatusCode::kOk;
-    std::shared_ptr<const std::byte> buffer;  // That holds it, for who needs it longer.
+    std::shared_ptr<const std::byte> buffer;  // Holds the record; may outlive this object.
     mutable bool used = false;                // By the present run.
   };
   // A segment of a large value, which is back in DRAM, or in records() if it is not.
@@ -43,7 +43,7 @@ class FetchedRecords {
   void UseExtent(std::uint32_t segment) const {
     for (const Extent& each : extents_) each.used = each.used || each.segment == segment;
   }
-  // Of several operations that run while these are at hand, each passes on only what it has used.
+  // Begins a run. If several operations run with these records, each passes on only its own.
   void BeginRun() const {
     for (const Record& each : records_) each.used = false;
     for (const Extent& each : extents_) each.used = false;
@@ -58,7 +58,7 @@ class FetchedRecords {
   std::vector<Extent> extents_;
 };
 
-// Read together for one walk: enough to keep a device busy.
+// Bounds on the records that a walk reads together: enough to keep a device busy.
 inline constexpr std::size_t kFetchedRecordsMax = 64;
 inline constexpr std::uint64_t kFetchedBytesMax = 1 << 20;
 

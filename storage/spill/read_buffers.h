@@ -10,16 +10,16 @@
 
 namespace tidepool::storage {
 
-// Owner core only; the buffers may outlive it. A buffer is used again: malloc of aligned memory was
-// a tenth of the CPU that a small read costs, and of a large one malloc gives the pages back to the
+// Owner core only; the buffers may outlive it. Buffers are reused: malloc of aligned memory was a
+// tenth of the CPU that a small read costs. For a large buffer, malloc returns the pages to the
 // kernel, which then faults them in anew (0.1 to 15 us for each 4 KiB, by the machine).
 class ReadBuffers {
  public:
-  // Those that are given back are kept as long as they and those that are held are no more: so what
-  // is kept adds nothing to the greatest need.
+  // Spare buffers are kept while spare and held buffers together are within this bound. Spare
+  // buffers thus add nothing to the greatest need.
   static constexpr std::size_t kKeptBytesMax = 16 << 20;
 
-  // Of at least `bytes`; contents are arbitrary.
+  // Returns a buffer of at least `bytes`; contents are arbitrary.
   std::shared_ptr<std::byte> Take(std::size_t bytes);
   std::size_t kept_bytes() const { return spare_->bytes; }
 
@@ -29,8 +29,8 @@ class ReadBuffers {
     void Trim();
 
     std::array<std::vector<std::byte*>, 64> buffers;  // Of 2^i bytes each.
-    std::size_t bytes = 0;                            // Of these,
-    std::size_t held = 0;                             // and of those that were taken.
+    std::size_t bytes = 0;                            // In spare buffers.
+    std::size_t held = 0;                             // In buffers that were taken.
   };
   std::shared_ptr<Spare> spare_ = std::make_shared<Spare>();
 };

@@ -19,8 +19,8 @@ constexpr unsigned kSubmitMax = 4;
 constexpr std::uint32_t kWritesMax = 4;
 constexpr std::uint64_t kBlocksWantedMax = 64;
 constexpr std::uint64_t kSealPauseMs = 100;
-// Of buffers of one core, beside --memory: 256 reads of 8 KiB are 2 MiB; of large values fewer are
-// under way at once.
+// Bound on the buffers of a core, beside --memory: 256 reads of 8 KiB are 2 MiB; fewer large values
+// are under way at once.
 constexpr std::uint64_t kReadingBytesMax = 16ull << 20;
 
 }  // namespace
@@ -63,7 +63,7 @@ std::uint32_t Spiller::TakeIo() {
 void Spiller::StartIo(std::uint32_t index) {
   Io& io = ios_[index];
   if (io.what == Io::What::kRecord && io.buffer == nullptr) {
-    // One at a time goes beyond the bound, whatever its size.
+    // A single read may exceed the bound, whatever its size.
     if (reading_bytes_ > 0 && reading_bytes_ + io.bytes > kReadingBytesMax) {
       waiting_.push_back(index);
       return;
@@ -96,7 +96,7 @@ void Spiller::StartIo(std::uint32_t index) {
 }
 
 void Spiller::StartWaiting() {
-  // Each once: what finds its queue full comes back to the end.
+  // Tries each request once: a request that finds its queue full goes to the end.
   for (std::size_t left = waiting_.size(); left > 0; --left) {
     const std::uint32_t io = waiting_.front();
     waiting_.pop_front();
@@ -164,7 +164,7 @@ void Spiller::Offer(std::uint32_t segment) {
   (IsWritten(full) ? cached_ : relocated ? relocated_ : offered_).push_back({segment, full.number});
 }
 
-// An extent that was changed since is in both lists, and belongs to one.
+// Returns whether the entry is outdated. A changed extent is in both lists, and belongs to one.
 bool Spiller::IsStale(const Offered& offered, bool written) const {
   const Segment& segment = log_.segments()[offered.segment];
   const SegmentState state = segment.extent ? SegmentState::kExtent : SegmentState::kSealed;
@@ -184,10 +184,10 @@ void Spiller::DropStale() {
 bool Spiller::MakesRoom() const {
   if (volume_.leaving() > 0 || durable_.IsWriting() || compactor_.WinsMemory()) return true;
   if (FindCached() != cached_.end()) return true;
-  // Open segments can be sealed for others.
+  // Open segments can be sealed for waiters on other cores.
   if (HasSlots() && log_.memory().pool().room_waits() && log_.HasOpenToLeave()) return true;
   const bool slots_come = !broken_ && !nothing_returns_ && !compactor_.starves();
-  // What is durable takes its slot before anything else, with all memory free.
+  // Durable segments take their slots before all others, with all memory free.
   const bool lacks_slots = durable_.SlotsWanted() != 0 && volume_.slots_free() < SlotsWanted();
   if (lacks_slots && (slots_come || durable_.IsReleasing())) return true;
   const auto lives = [this](const Offered& each) { return !IsStale(each, false); };
@@ -195,9 +195,9 @@ bool Spiller::MakesRoom() const {
                                         std::any_of(relocated_.begin(), relocated_.end(), lives));
 }
 
-// The first that can go. An extent that came back may have taken the last slots by what was written
-// for it: then its memory is what the next one comes back into, on whatever core, and nobody else
-// gets it.
+// Returns the first segment that can leave. A returned extent may have cost the last slots, which
+// its displaced segments took. Its memory then is the room for the next extent, on any core, and is
+// kept for that.
 std::deque<Spiller::Offered>::const_iterator Spiller::FindCached() const {
   const bool extents = log_.memory().pool().reads_wait() || volume_.slots_free() >= SlotsKept();
   return std::find_if(cached_.begin(), cached_.end(), [&](const Offered& each) {
@@ -209,9 +209,9 @@ std::uint64_t Spiller::BlocksWanted() const {
   return std::clamp<std::uint64_t>(log_.memory().block_count_max() / 16, 2, kBlocksWantedMax);
 }
 
-// Writes leave these free: where memory and devices are full, a large value can still be brought
-// back, by what leaves memory for it, and makes way for the next. The reserve of memory is made
-// whole first by whatever leaves, so that is counted in.
+// Slots that writes leave free. On full memory and devices a large value can still return:
+// displaced segments take these slots, and the value later makes way for the next. Displaced
+// segments first refill the reserve of memory, so it is included.
 std::uint64_t Spiller::SlotsKept() const {
   const std::uint64_t largest = log_.extent_segments_max();
   return largest == 0 ? 0 : largest + log_.memory().reserve_blocks();
@@ -219,8 +219,8 @@ std::uint64_t Spiller::SlotsKept() const {
 
 bool Spiller::HasSlots() const { return !broken_ && volume_.slots_free() > SlotsKept(); }
 
-// What died while it was in DRAM is not written: an eighth less is worth the copy of the rest.
-// Once; what found no memory for that leaves as it is.
+// Returns whether to compact first. Records that died in DRAM are not written: an eighth less is
+// worth a copy of the rest. Compaction runs once; a segment without memory for it leaves as it is.
 bool Spiller::IsWorthCompacting(const Segment& segment) const {
   return !segment.extent && segment.pins == 0 && segment.compacted_to == 0 &&
          log_.WinnableBytes(segment) >= log_.segment_bytes() / 8;
@@ -230,16 +230,16 @@ bool Spiller::IsWorthCompacting(const Segment& segment) const {
 bool Spiller::LeaveOffered() {
   std::deque<Offered>& from = relocated_.empty() ? offered_ : relocated_;
   if (IsWorthCompacting(log_.segments()[from.front().segment])) {
-    if (compactor_.has_victim()) return false;  // It goes on, or finds no memory, and is none.
+    if (compactor_.has_victim()) return false;  // Compaction goes on, or ends for lack of memory.
     compactor_.Begin(Remove(from, from.begin()));
     return true;
   }
   return writes_ < kWritesMax && Leave(Remove(from, from.begin()));
 }
 
-// The oldest, of those that can go; but what was relocated before all others: it is older than its
-// segment, and what is new is likelier to die before it must be written. False: nothing, or nothing
-// now.
+// Starts a segment on its way out: the oldest that can leave, but relocated segments before all
+// others. Relocated records are older than their segment, and new records are likelier to die
+// before they must be written. False: no segment can leave now.
 bool Spiller::BeginOne() {
   const std::uint64_t coming = writes_ + written_.size();
   const std::uint64_t wanted = BlocksWanted() + log_.memory().pool().room_wanted();
@@ -251,12 +251,12 @@ bool Spiller::BeginOne() {
                      (any && (cached == cached_.end() || offered_.front().number < cached->number));
   if (older && HasSlots()) return LeaveOffered();
   if (cached != cached_.end() && Leave(Remove(cached_, cached))) return true;
-  // Those of the cache are none, or pinned by who reads slowly.
+  // The cache has no segment, or slow readers pin its segments.
   return any && (!returning_.empty() || HasSlots()) && LeaveOffered();
 }
 
-// Seals open segments if others wait for room and nothing else of this core can leave. Segments
-// that are hardly used are sealed now and then only, since each takes a slot.
+// Seals open segments if other cores wait for room and this core has no other segment to release.
+// Hardly used segments are sealed only from time to time, since each takes a slot.
 void Spiller::SealForOthers(std::uint64_t now_ms) {
   if (!log_.memory().pool().room_waits() || volume_.leaving() > 0 || !HasSlots()) return;
   if (!offered_.empty() || !relocated_.empty() || FindCached() != cached_.end()) return;
@@ -334,7 +334,7 @@ bool Spiller::FreezeOn(absl::FunctionRef<bool()> done) {
   io.what = Io::What::kWrite;
   io.segment = index;
   io.bytes = UpToBlock(segment.used);
-  // What an earlier life of the block left there is not for the device.
+  // The remains of the block's earlier use must not reach the device.
   std::memset(base + segment.used, 0, io.bytes - segment.used);
   ++writes_;
   StartIo(taken);
@@ -343,7 +343,7 @@ bool Spiller::FreezeOn(absl::FunctionRef<bool()> done) {
 
 bool Spiller::Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done) {
   for (;;) {
-    // What has just left made place for them, not for the next operation that writes.
+    // The segments that just left made place for returning values, not for the next write.
     if (!returning_.empty()) StartExtents();
     if (keeping_.segment == 0 && !written_.empty()) {
       const std::uint32_t segment = written_.front();
@@ -389,7 +389,7 @@ void Spiller::FinishWrite(Io& io, int error) {
   log_.Unfreeze(io.segment);
 }
 
-// True: the walk is over, and the segment leaves as soon as nobody looks at it.
+// Copies recently read records. True: the walk is over, and the segment leaves once it is unpinned.
 bool Spiller::KeepOn(absl::FunctionRef<bool()> done) {
   const std::uint32_t index = keeping_.segment;
   const Segment& segment = log_.segments()[index];
@@ -416,7 +416,7 @@ bool Spiller::KeepOn(absl::FunctionRef<bool()> done) {
   return true;
 }
 
-// What refers to the record refers to its home from now on, or to a copy that is made of it.
+// Redirects references from the record to its home, or to a new copy.
 void Spiller::Keep(const RecordHeader& record, std::uint64_t location, bool copy) {
   if (record.type != RecordType::kPut) return;
   std::uint64_t* slot = nullptr;
@@ -429,7 +429,7 @@ void Spiller::Keep(const RecordHeader& record, std::uint64_t location, bool copy
   if (IsCopy(record)) log_.DropCopy(location);
 }
 
-// Nobody is to count on the memory of one that is pinned: that may last as long as a slow reader.
+// Releases the memory once it is unpinned. Waiters do not count on it: a slow reader may pin it.
 void Spiller::LeaveSoon(std::uint32_t segment) {
   if (!log_.LeaveMemory(segment)) leaving_.push_back(segment);
   volume_.NoteLeft();

@@ -1,5 +1,5 @@
-// Between DRAM and the devices, for one core: segments leave when DRAM gets short, records are read
-// back for the operations that want them, and mostly dead segments come back to be compacted.
+// Moves data of a core between DRAM and the devices. Segments leave when DRAM gets short, records
+// are read back for operations, and mostly dead segments return for compaction.
 //
 //   CoreStore -> [Spiller] -> Log, DeviceQueue
 #pragma once
@@ -24,7 +24,7 @@
 
 namespace tidepool::storage {
 
-// In whole blocks of the device.
+// Round to whole blocks of the device.
 inline std::uint32_t DownToBlock(std::uint64_t bytes) {
   return static_cast<std::uint32_t>(bytes / kDeviceBlockBytes * kDeviceBlockBytes);
 }
@@ -32,15 +32,15 @@ inline std::uint32_t UpToBlock(std::uint64_t bytes) {
   return DownToBlock(bytes + kDeviceBlockBytes - 1);
 }
 
-// Owner core only. Never waits for a device: what is under way goes on in Poll.
+// Owner core only. Never waits for a device: Poll continues the work under way.
 //
-// Segments leave in the order in which they were filled, those of the read cache among them, while
-// fewer blocks are free than a sixteenth of the node's memory (at most 64, 128 MiB). What is dead
-// in one is not written: it is compacted in DRAM first, and what compaction has moved leaves before
-// all else (two-level cleaning: Rumble, Kejriwal and Ousterhout, Log-structured memory for
-// DRAM-based storage, FAST 2014). A record that was read since it came gets a second chance: a copy
-// in the youngest segment of the read cache. A write that fails ends spilling for good: the segment
-// stays in DRAM, and reads go on.
+// Segments leave in the order in which they were filled, also segments of the read cache, while
+// fewer blocks are free than a sixteenth of the node's memory (at most 64, 128 MiB). Dead records
+// are not written: a segment is compacted in DRAM first, and relocated records leave before all
+// others (two-level cleaning: Rumble, Kejriwal and Ousterhout, Log-structured memory for DRAM-based
+// storage, FAST 2014). A record that was read since it came gets a second chance: a copy in the
+// youngest segment of the read cache. A failed write ends spilling for good: the segment stays in
+// DRAM, and reads go on.
 class Spiller final : public SpillTarget {
  public:
   // All must outlive it. The volume's slots are of the log's segment size.
@@ -50,24 +50,24 @@ class Spiller final : public SpillTarget {
   Spiller(const Spiller&) = delete;
   Spiller& operator=(const Spiller&) = delete;
 
-  // Errors: those of Device::OpenQueue.
+  // Opens a queue on each device. Errors: as Device::OpenQueue.
   Status Open();
 
-  // Reads these records (Log::TakeWanted) and calls `then` from Poll, when all are there or known
-  // to be unreadable. What was fetched lives until it returns. Called from a `then`, for an
-  // operation that has met more: what it had stays with it.
+  // Reads these records (Log::TakeWanted). Poll calls `then` when all are present or known to be
+  // unreadable. Fetched records live until `then` returns. `then` may call Fetch if the operation
+  // needs more: its records are kept for it.
   using Then = std::function<void(const FetchedRecords&)>;
   void Fetch(std::span<const std::uint64_t> locations, Then then);
 
-  // Moves on what is under way and hands finished fetches to their callers. Returns how much was
-  // done; 0: nothing until a descriptor is readable. Ends the validity of views.
+  // Continues the work under way and hands finished fetches to their callers. Returns the number of
+  // steps; 0: none until a descriptor is readable. Ends the validity of views.
   unsigned Poll();
-  // Hands all that was started to the devices, before their core sleeps. False: there is something
-  // for Poll at once.
+  // Submits all started requests to the devices, before their core sleeps. False: Poll has work at
+  // once.
   bool Submit();
-  // Makes room in DRAM, and on devices, until `done()`. True: more to do now.
+  // Makes room in DRAM and on devices, until `done()`. True: more to do now.
   bool Slice(std::uint64_t now_ms, absl::FunctionRef<bool()> done);
-  // Readable while there is something for Poll.
+  // The descriptors are readable while Poll has work.
   const DeviceQueues& queues() const { return queues_; }
   // Sets the core that reserves room for values that come back. Call it before the first Fetch.
   void set_room_core(RoomCore* core) { room_core_ = core; }
@@ -79,20 +79,20 @@ class Spiller final : public SpillTarget {
   void ReleaseSlot(std::uint32_t slot) override { volume_.FreeSlot(slot); }
 
   const SpillCounters& counters() const { return counters_; }
-  // Blocks that are being read into.
+  // Blocks that reads are filling.
   std::uint64_t blocks_under_way() const { return returns_ + extent_reads_; }
 
  private:
-  // Records and extents for one operation.
+  // Records and extents for an operation.
   struct Fetching {
     FetchedRecords records;
     std::vector<std::uint32_t> pinned;
     std::vector<std::uint32_t> extents;  // Whose reading has not begun.
-    std::shared_ptr<Reservation> room;   // For them, and for the operation; null: not yet.
-    std::size_t reads_left = 0;          // These included.
+    std::shared_ptr<Reservation> room;   // For them and the operation; null: not reserved yet.
+    std::size_t reads_left = 0;          // Extents included.
     Then then;
   };
-  // One request of a device, or one that waits for its turn.
+  // A request to a device, under way or waiting for its turn.
   struct Io {
     enum class What : std::uint8_t { kFree, kRecord, kWrite, kReturn, kExtent };
     What what = What::kFree;
@@ -101,7 +101,7 @@ class Spiller final : public SpillTarget {
     std::uint32_t bytes = 0;
     std::uint64_t location = 0;          // kRecord
     std::shared_ptr<std::byte> buffer;   // kRecord
-    std::shared_ptr<Fetching> fetching;  // kRecord: whom it is read for.
+    std::shared_ptr<Fetching> fetching;  // kRecord: the fetch that it serves.
     std::uint64_t frame = 0;             // kReturn, kExtent
   };
   struct Offered {
@@ -114,7 +114,7 @@ class Spiller final : public SpillTarget {
     std::uint32_t at = 0;
   };
 
-  // Whether it leaves without a slot of its own to be written to.
+  // Returns whether the segment leaves without a write: it is on a device already.
   static bool IsWritten(const Segment& segment);
   bool IsStale(const Offered& offered, bool written) const;
   void DropStale();
@@ -131,7 +131,7 @@ class Spiller final : public SpillTarget {
   bool FreezeOn(absl::FunctionRef<bool()> done);
   bool KeepOn(absl::FunctionRef<bool()> done);
   void Keep(const RecordHeader& record, std::uint64_t location, bool copy);
-  // Below so many free ones compaction wins slots.
+  // Returns the count of free slots below which compaction wins slots.
   std::uint64_t SlotsWanted() const;
   std::uint32_t ChooseReturn(std::uint64_t now_ms);
   std::uint32_t ChooseOldest(std::uint64_t now_ms);
@@ -163,26 +163,27 @@ class Spiller final : public SpillTarget {
   std::vector<std::uint32_t> free_ios_;
   std::deque<std::uint32_t> waiting_;  // For a place in their queue, or memory.
   ReadBuffers buffers_;
-  std::uint64_t reading_bytes_ = 0;                 // Of buffers for records that are under way.
+  std::uint64_t reading_bytes_ = 0;                 // In buffers for records under way.
   std::vector<std::shared_ptr<Fetching>> fetched_;  // For their callers.
 
-  // Whose large values come back into DRAM. Memory is for the first until it has all that it needs,
-  // so that no two of them hold half of what each other needs.
+  // Fetches whose large values return to DRAM. The first receives memory until it has all that it
+  // needs: two fetches never hold half of each other's need.
   std::deque<std::shared_ptr<Fetching>> returning_;
   std::uint32_t extent_reads_ = 0;        // Under way.
-  std::uint64_t returning_since_ms_ = 0;  // The first one waits for memory; 0: it does not.
+  std::uint64_t returning_since_ms_ = 0;  // The first waits for memory since then; 0: it does not.
 
-  std::deque<Offered> relocated_;  // To be written, these first;
-  std::deque<Offered> offered_;    // and then these.
-  // Need not be: of the read cache, extents that came back, durable ones, which are there already.
+  std::deque<Offered> relocated_;  // To be written before offered_.
+  std::deque<Offered> offered_;    // To be written after relocated_.
+  // Need no write: segments of the read cache, returned extents, durable segments, which are on a
+  // device already.
   std::deque<Offered> cached_;
-  Walk freezing_;                      // On its way out: its records get their checksums first.
+  Walk freezing_;                      // Leaving: its records get their checksums first.
   std::uint32_t writes_ = 0;           // Under way.
-  std::deque<std::uint32_t> written_;  // On the device, and in DRAM still.
-  Walk keeping_;  // The first of them, or one of the cache: what was read since gets a copy.
-  std::vector<std::uint32_t> leaving_;  // That is done; views of them are in use.
+  std::deque<std::uint32_t> written_;  // On the device, and still in DRAM.
+  Walk keeping_;  // A written or cached segment: its recently read records get copies.
+  std::vector<std::uint32_t> leaving_;  // After keeping_; views of them are in use.
   std::uint32_t returns_ = 0;           // Under way.
-  // Slots are short, and no segment is dead enough, or there was no memory to read one into.
+  // Slots are short, but no segment is dead enough, or memory for the read was lacking.
   bool nothing_returns_ = false;
   std::uint32_t choose_from_ = 1;
   std::uint64_t oldest_not_before_ms_ = 0;

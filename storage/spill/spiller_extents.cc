@@ -12,20 +12,20 @@ namespace tidepool::storage {
 namespace {
 
 constexpr std::uint32_t kExtentReadsMax = 4;
-// Then other values are pinned by who reads them slowly, or memory is too small for this one.
+// After this time, slow readers pin other values, or memory is too small for this value.
 constexpr std::uint64_t kExtentWaitMs = 60'000;
-// Blocks for the operation that wants the value, at most those of an append.
+// Blocks for the operation that wants the value, at most the blocks of an append.
 constexpr std::uint64_t kThenBlocks = kOperationBlocks + 3;
 
 }  // namespace
 
-// Reads what the first of those that wait still lacks, as far as there is memory. When that has all
-// that it needs the next one follows: it may wait for memory of the first, which waits for nothing.
+// Reads missing extents of the first waiting fetch, as far as memory allows. The next fetch follows
+// when the first has all that it needs: it may wait for memory of the first, never the reverse.
 void Spiller::StartExtents() {
   while (!returning_.empty()) {
     const std::shared_ptr<Fetching> first = returning_.front();
     if (first->room == nullptr) {
-      // On a full device each block costs one of the last slots.
+      // On a full device each block costs a slot of the last few.
       const std::uint64_t blocks = first->extents.size() + (HasSlots() ? kThenBlocks : 0);
       first->room = log_.memory().pool().Reserve(Reservation::Kind::kReturn, blocks, room_core_);
     }
@@ -95,7 +95,7 @@ void Spiller::AddLostExtent(Fetching& fetching, std::uint32_t segment, StatusCod
   fetching.records.Add(std::move(lost));
 }
 
-// Nobody waits for memory for ever.
+// Ends the wait for memory of the first fetch after a bound.
 void Spiller::ExpireExtents(std::uint64_t now_ms) {
   const std::shared_ptr<Fetching> first = returning_.front();
   if (first->extents.empty() || extent_reads_ > 0) return;

@@ -1,4 +1,4 @@
-// Records that operations want: read one by one, checked, and handed over together.
+// Reads and verifies records for operations, one by one, and hands them over together.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -14,8 +14,8 @@ void Spiller::Fetch(std::span<const std::uint64_t> locations, Then then) {
   auto fetching = std::make_shared<Fetching>();
   fetching->then = std::move(then);
   const SegmentTable& segments = log_.segments();
-  // What was fetched before for the same operation is kept, or it would want that again: between
-  // the two others may have left memory.
+  // Keeps the records of the operation's earlier fetch, or it would want them again: between the
+  // two fetches others may have left memory.
   if (const FetchedRecords* earlier = log_.fetched(); earlier != nullptr) {
     for (const FetchedRecords::Record& record : earlier->records()) {
       if (!record.used) continue;
@@ -54,7 +54,7 @@ void Spiller::Fetch(std::span<const std::uint64_t> locations, Then then) {
   }
 }
 
-// `bytes`: what is expected of it; the rest is read when its header is there.
+// Reads `bytes`, the expected size; the rest is read after the header has arrived.
 void Spiller::ReadRecord(std::shared_ptr<Fetching> fetching, std::uint64_t location,
                          std::uint64_t bytes) {
   const SegmentTable& segments = log_.segments();

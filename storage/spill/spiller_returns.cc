@@ -1,4 +1,4 @@
-// Segments that come back from a device to be compacted, so that their slots serve again.
+// Reads segments back from a device for compaction, so that their slots serve again.
 #include <algorithm>
 #include <utility>
 
@@ -13,8 +13,8 @@ namespace {
 constexpr std::uint32_t kReturnsMax = 2;
 constexpr std::uint32_t kReturnSampleSegments = 4096;
 constexpr std::uint64_t kOldestPauseMs = 1000;
-// What is free is not filled: with a 16th of the slots where a device is three quarters full,
-// compaction wrote a fifth more. 64 are what 4 GB/s take in 30 ms.
+// Minimum of free slots. With a 16th of the slots on a device three quarters full, compaction wrote
+// a fifth more. 4 GB/s fill 64 slots in 30 ms.
 constexpr std::uint64_t kSlotsFreeMin = 4;
 constexpr std::uint64_t kSlotsFreeMax = 64;
 
@@ -30,7 +30,7 @@ std::uint32_t Spiller::ChooseReturn(std::uint64_t now_ms) {
     if (choose_from_ >= segments.end()) choose_from_ = 1;
     const std::uint32_t index = choose_from_++;
     const Segment& segment = segments[index];
-    // Of a durable stream also what is in DRAM too: its slot is to be won.
+    // A durable segment in DRAM counts too: the gain is its slot.
     const bool durable = IsDurable(segment.stream);
     const bool is_there = segment.state == SegmentState::kSpilled ||
                           (durable && segment.state == SegmentState::kSealed);
@@ -38,8 +38,8 @@ std::uint32_t Spiller::ChooseReturn(std::uint64_t now_ms) {
         (durable && !segment.marked)) {
       continue;
     }
-    // How much of it has expired is not known: it is taken for half. Only what is dead is won, not
-    // the unused end: the copies of large records leave one as well, and would come back for ever.
+    // The expired share is unknown and taken for half. Only dead bytes count, not the unused end:
+    // copies of large records leave an unused end as well, and would return for ever.
     const double live = segment.live / bytes * (segment.expiry_min_ms <= now_ms ? 0.5 : 1.0);
     const double dead =
         static_cast<double>(log_.WinnableBytes(segment)) / bytes + (segment.live / bytes - live);
@@ -60,8 +60,8 @@ std::uint64_t Spiller::SlotsWanted() const {
        SlotsKept() + 2, durable_.SlotsWanted()});
 }
 
-// What holds tombstones back goes first: it is looked for once per second, and then until none
-// does.
+// Returns the segment that holds tombstones back. The search runs once per second, then repeatedly
+// until no segment is found.
 std::uint32_t Spiller::ChooseOldest(std::uint64_t now_ms) {
   if (now_ms < oldest_not_before_ms_) return 0;
   const std::uint32_t oldest = log_.OldestForTombstones();
@@ -114,7 +114,7 @@ void Spiller::FinishReturn(Io& io, int error) {
   compactor_.Compact(io.segment);
 }
 
-// Whether each record of a segment that was read back is what was written.
+// Returns whether each record of a segment that was read back is intact.
 bool Spiller::IsSound(const Io& io) const {
   const Segment& segment = log_.segments()[io.segment];
   const std::byte* base = log_.memory().At(io.frame);
