@@ -162,11 +162,11 @@ const OptionRow kOptionTable[] = {
     {"log-file", "FILE", "", "write the log there instead of stderr", &Options::log_file},
 };
 
-struct PlannedOption {
+struct LaterOption {
   const char* name;
   const char* instead;
 };
-constexpr PlannedOption kPlanned[] = {
+constexpr LaterOption kPlanned[] = {
     {"ucx-connect", "endpoints are made from worker addresses"},
     {"direct-read-limit", "it is the client's: ConnectOptions::direct_read_bytes_max"},
 };
@@ -275,7 +275,7 @@ const OptionRow* FindOption(std::string_view name) {
 }
 
 std::string_view PlannedOption(std::string_view name) {
-  for (const PlannedOption& planned : kPlanned) {
+  for (const LaterOption& planned : kPlanned) {
     if (name == planned.name) return planned.instead;
   }
   return {};
