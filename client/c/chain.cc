@@ -371,6 +371,7 @@ tidepool_code tidepool_future_chain_result(tidepool_future* future,
     TP_RETURN_IF_ERROR(Clear(result, "result"));
     FutureOf<ChainResult>* call = nullptr;
     TP_RETURN_IF_ERROR(Ended(future, &call));
+    future->outcome = future->call->status();
     future->taken = call->result().ok();
     return GiveResult(std::move(call->result()), result);
   });

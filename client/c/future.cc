@@ -27,6 +27,7 @@ Status TakeBatch(tidepool_future* future, tidepool_batch** out) {
   FutureOf<Results>* call = nullptr;
   TP_RETURN_IF_ERROR(Ended(future, &call));
   TP_RETURN_IF_ERROR(call->result().status());
+  future->outcome = future->call->status();
   future->taken = true;
   return Give(*std::move(call->result()), call->strict(), out);
 }
@@ -97,7 +98,7 @@ tidepool_code tidepool_future_ready(const tidepool_future* future, int* ready) {
 tidepool_code tidepool_future_wait(tidepool_future* future, uint64_t timeout_ms) {
   return Guarded([&]() -> Status {
     TP_RETURN_IF_ERROR(Check(future));
-    if (future->taken) return {};
+    if (future->taken) return future->outcome;
     if (!future->call->Wait(Until(timeout_ms))) {
       return Status(StatusCode::kDeadlineExceeded, "the operation is still under way",
                     "wait again; it goes on");

@@ -209,7 +209,8 @@ struct tidepool_future {
   static constexpr const char* kName = "future";
   tidepool::c_api::Tagged tag{kTag};
   std::unique_ptr<tidepool::c_api::AnyFuture> call;
-  bool taken = false;  // A handle was made of the result.
+  bool taken = false;  // A handle was made of the result; `outcome` says how the call ended.
+  tidepool::Status outcome;
 };
 
 struct tidepool_batch {

@@ -129,6 +129,30 @@ def build_with_pkg_config(prefix, compiler, library_folder, folder):
     return binary
 
 
+# The command of client/c/README.md.
+C_COMMAND = "cc program.c $(pkg-config --cflags --libs tidepool-c)"
+C_PROGRAM = r'''
+#include <tidepool/c/tidepool.h>
+int main(void) {
+  tidepool_client* client = 0;
+  if (tidepool_connect(0, &client) == TIDEPOOL_OK) return 0;
+  tidepool_report(tidepool_error_code());
+  return 3;
+}
+'''
+
+
+def build_c_program(prefix, library_folder, folder):
+    with open(os.path.join(folder, "program.c"), "w", encoding="utf-8") as file:
+        file.write(C_PROGRAM)
+    command = C_COMMAND.replace("pkg-config", f"pkg-config --define-variable=prefix={prefix}")
+    done = subprocess.run(["sh", "-c", f"{command} -Wl,-rpath,{library_folder}"], cwd=folder, check=False,
+                          env={**os.environ, "PKG_CONFIG_PATH": library_folder + "/pkgconfig"},
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return os.path.join(folder, "a.out")
+
+
 def main():
     build, compiler = sys.argv[1:3]
     with tempfile.TemporaryDirectory() as work:
@@ -147,6 +171,7 @@ def main():
                 file.write(text)
         check_program(build_with_cmake(prefix, compiler, folder), work)
         check_program(build_with_pkg_config(prefix, compiler, os.path.dirname(library), folder), work)
+        check_program(build_c_program(prefix, os.path.dirname(library), folder), work)
 
 
 if __name__ == "__main__":

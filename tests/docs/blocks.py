@@ -18,6 +18,9 @@ from pages import ROOT, all_pages, text_of
 
 # Page and heading -> the test, which must name both.
 SECTIONS = {("deploy/README.md", "Slurm"): "tests/slurm/readme_test.py"}
+# Page and language -> the test that reads the page, and runs or compiles all of its blocks of that language.
+READERS = {("client/python/NATIVE.md", "python"): "tests/python/native_test.py",
+           ("client/c/README.md", "c"): "tests/client/c/abi_test.py"}
 COMMAND = re.compile(r"^\s*(?:\$ |sudo |kvctl |kvd |cmake |ctest |ninja |\.?\.?/|tests/|deploy/|export |pip |python3 |srun |sbatch |mpirun )")
 FENCE = re.compile(r"^```", re.MULTILINE)
 
@@ -31,6 +34,9 @@ def commands_of(text):
 def problems_of_block(page, block, read):
     marker, language, text = block["marker"], block["language"], block["text"]
     first = text.split("\n", 1)[0]
+    reader = READERS.get((page, language))
+    if reader is not None:
+        return [] if page in (read(reader) or "") else [f"{page}: {reader} does not read it"]
     if language in ("", "text"):
         return [f"{page}: '{line}' is a command in a block that no test runs"
                 for line in text.splitlines() if COMMAND.match(line)][:1]
@@ -79,6 +85,9 @@ def self_test():
     for accepted in ("```text\na -> b\n```\n", "```\na -> b\n```\n",
                      "<!-- run by: tests/x -->\n```sh\n# A comment.\nkvctl status   # shows\n```\n"):
         assert not problems_of("x.md", accepted, files.get), problems_of("x.md", accepted, files.get)
+    page = "client/c/README.md"
+    assert not problems_of(page, "```c\nint x;\n```\n", {"tests/client/c/abi_test.py": page}.get)
+    assert problems_of(page, "```c\nint x;\n```\n", {"tests/client/c/abi_test.py": "nothing"}.get)
     for refused in ("```\nkvctl status\n```\n", "```text\n./run\n```\n", "```sh\nkvctl status\n```\n",
                     "<!-- run by: tests/none -->\n```sh\nkvctl status\n```\n", "```sh now\nkvctl status\n```\n",
                     "<!-- run by: tests/x -->\n```sh\nkvctl stop\n```\n"):

@@ -27,7 +27,7 @@ ENDINGS = (".cc", ".h", ".py", ".sh", ".lua", ".def", ".service", ".conf", "run"
 
 def options_of(text):
     """The variables of kvd's options."""
-    names = re.findall(r'^    \{"([a-z-]+)", "', text.split("struct Planned")[0], re.MULTILINE)
+    names = re.findall(r'^    \{"([a-z-]+)", "', text.split("struct LaterOption")[0], re.MULTILINE)
     return {"TIDEPOOL_" + name.upper().replace("-", "_") for name in names}
 
 

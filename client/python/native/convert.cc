@@ -246,9 +246,12 @@ PyObject* ToRecord(const Record& record) {
   const Ref value(ToValue(record.value, record.kind));
   Ref left = Ref::Share(Py_None);
   if (record.expires_at) {
-    const std::chrono::duration<double> time_left =
-        *record.expires_at - std::chrono::system_clock::now();
-    left = Ref(PyFloat_FromDouble(std::max(time_left.count(), 0.001)));
+    // In milliseconds: a difference to the clock's nanoseconds overflows for a time after 2262.
+    const auto now =
+        std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now());
+    const double left_ms = static_cast<double>(record.expires_at->time_since_epoch().count()) -
+                           static_cast<double>(now.time_since_epoch().count());
+    left = Ref(PyFloat_FromDouble(std::max(left_ms / 1000, 0.001)));
   }
   if (!key || !value || !left) return nullptr;
   return Py_BuildValue("(OOKO)", key.get(), value.get(),

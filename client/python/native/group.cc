@@ -31,7 +31,11 @@ auto InSlices(milliseconds timeout, Call call) -> std::optional<decltype(call(ti
     const bool last = left <= kSlice;
     auto result =
         RunUnlocked([&] { return call(last ? std::max(left, milliseconds(1)) : kSlice); });
-    if (last || StatusOf(result).code() != StatusCode::kDeadlineExceeded) return result;
+    const StatusCode code = StatusOf(result).code();
+    // A slice that a stalled daemon does not answer is unknown. The daemon counts a repeated call
+    // once.
+    if (last || (code != StatusCode::kDeadlineExceeded && code != StatusCode::kUnknown))
+      return result;
     if (PyErr_CheckSignals() != 0) return std::nullopt;
   }
 }

@@ -209,8 +209,12 @@ PyObject* Put(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject*
     if (!UnsignedOf(given[5], "if_version", &version)) return nullptr;
     condition = PutCondition::kIfVersion;
   }
-  if (given[4] != nullptr && PyObject_IsTrue(given[4]) == 1) condition = PutCondition::kIfPresent;
-  if (given[3] != nullptr && PyObject_IsTrue(given[3]) == 1) condition = PutCondition::kIfAbsent;
+  for (const auto& [object, wanted] : {std::pair(given[4], PutCondition::kIfPresent),
+                                       std::pair(given[3], PutCondition::kIfAbsent)}) {
+    const int truth = object != nullptr ? PyObject_IsTrue(object) : 0;
+    if (truth < 0) return nullptr;
+    if (truth != 0) condition = wanted;
+  }
   const auto stored =
       Store(*handle, key, value.view(), ToPut(condition, version, ttl_ms, value.kind(), timeout));
   if (!stored) return nullptr;

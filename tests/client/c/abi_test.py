@@ -18,7 +18,7 @@ import unittest
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 INCLUDE = os.path.join(ROOT, "client", "include")
 ABI = os.path.join(ROOT, "client", "c", "abi.txt")
-README = os.path.join(ROOT, "client", "c", "README.md")
+README = os.path.join(ROOT, "client/c/README.md")
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I" + INCLUDE]
 # What a snippet of the README that is no program finds around it.
 AROUND = """#include <stdio.h>

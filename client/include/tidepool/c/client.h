@@ -16,7 +16,7 @@ extern "C" {
 
 /* A client of one cluster. One client per process is the rule. Namespaces and futures that a client
  * made keep it connected: it ends when the last of these handles is freed. After fork() the calls
- * of the child end with TIDEPOOL_FAILED_PRECONDITION: connect again there. */
+ * of the child and its tidepool_connect end with TIDEPOOL_FAILED_PRECONDITION: fork first. */
 typedef struct tidepool_client tidepool_client;
 
 /* How a thread that waits for an answer spends its time. */

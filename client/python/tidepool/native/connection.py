@@ -31,7 +31,8 @@ _native.set_hooks(_error, arrays.encode, _milliseconds, _number)
 
 
 class Connection:
-    """A connection with its settings. Thread-safe. A child that was forked connects by itself."""
+    """A connection with its settings. Thread-safe. Calls in a forked child end with
+    FailedPrecondition."""
 
     def __init__(self, path: str, timeout: float, insecure: bool):
         self.timeout = values.seconds(timeout, "timeout")

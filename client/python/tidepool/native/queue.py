@@ -108,7 +108,25 @@ class Queue(_native.Queue, grpc_queue.Queue):
                 if error.code != "UNIMPLEMENTED":
                     raise
                 # A queue with lanes has no asynchronous pop.
-                return await asyncio.to_thread(self.pop, wait=wait, lease=lease)
+                return await self._pop_lanes(end, lease)
+
+    async def _pop_lanes(self, end: float, lease: float | None) -> Item:
+        while True:
+            left = min(max(end - time.monotonic(), 0), _SLICE_S)
+            pop = asyncio.ensure_future(asyncio.to_thread(self.pop, wait=left, lease=lease))
+            try:
+                return await asyncio.shield(pop)
+            except asyncio.CancelledError:
+                pop.add_done_callback(self._return_late)  # The thread's pop goes on to the end of its slice.
+                raise
+            except errors.Empty:
+                if time.monotonic() >= end:
+                    raise
+
+    def _return_late(self, pop: asyncio.Future[Item]) -> None:
+        if not pop.cancelled() and pop.exception() is None:
+            item = pop.result()
+            self._give_back((item.id, item.value, item.priority, item.deliveries))
 
     def _give_back(self, parts: tuple[int, bytes, int, int]) -> None:
         item = Item(self, parts)
