@@ -18,6 +18,9 @@ using placement::Namespace;
 using placement::PartitionState;
 
 constexpr const char* kMagic = "tidepool-cluster-state 1 ";
+// Epochs rise by 1 and never come near it. A higher epoch in a file could wrap and stop the
+// coordinator.
+constexpr std::uint64_t kEpochMax = UINT64_MAX / 2;
 
 std::string HeaderOf(std::string_view body) {
   char checksum[17];
@@ -314,7 +317,7 @@ Result<ClusterState> DecodeBody(std::string_view body) {
   state.map.cluster_uuid = reader.Text("cluster_uuid");
   state.map.nodes_expected =
       static_cast<std::uint32_t>(reader.Number("nodes_expected", 1, limits::kNodesMax));
-  state.map.epoch = Epoch(reader.Number("epoch", 0, UINT64_MAX));
+  state.map.epoch = Epoch(reader.Number("epoch", 0, kEpochMax));
   state.map.drops_known_since = state.map.epoch;
   state.next_namespace = NamespaceId(
       static_cast<std::uint32_t>(reader.Number("next_namespace", 1, limits::kNamespacesMax + 1)));
@@ -354,7 +357,7 @@ Status ReplaceNode(const Json& entry, ClusterState* state) {
 Status ApplyBody(const Json& json, ClusterState* state) {
   Reader reader(json);
   const Epoch previous(reader.Number("previous", 0, UINT64_MAX));
-  const Epoch epoch(reader.Number("epoch", 0, UINT64_MAX));
+  const Epoch epoch(reader.Number("epoch", 0, kEpochMax));
   const auto next_namespace =
       static_cast<std::uint32_t>(reader.Number("next_namespace", 1, limits::kNamespacesMax + 1));
   const Json& nodes = reader.List("nodes", limits::kNodesMax);
@@ -366,6 +369,10 @@ Status ApplyBody(const Json& json, ClusterState* state) {
     return Status(StatusCode::kDataLoss, "a change of epoch " + std::to_string(epoch.value()) +
                                              " follows epoch " + std::to_string(previous.value()) +
                                              ", which is not there");
+  }
+  // Ids are given once. A change that lowers the next id would give an id again.
+  if (next_namespace < state->next_namespace.value()) {
+    return Status(StatusCode::kDataLoss, "'next_namespace' of a change");
   }
   state->map.epoch = epoch;
   state->map.drops_known_since = epoch;

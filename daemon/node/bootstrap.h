@@ -61,7 +61,7 @@ class Bootstrap {
   // Gives the job token of the cluster that this node begins or comes back to. A new token is
   // written to the data folder. Errors: those of ReadTokenFile and WriteTokenFile.
   Result<std::string> TokenOfCluster() const;
-  // Gives the port that the coordinator had before this start; 0: none is known, or it is taken.
+  // Gives the port that the coordinator had before this start; 0: none is known.
   std::uint32_t PortToReturnTo();
   // Writes `token` and the TLS identity to the data folder: this node may be elected, and then
   // needs them. Errors: those of WriteTokenFile and WriteTlsFile.

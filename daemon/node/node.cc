@@ -230,7 +230,8 @@ Status Node::StartServices() {
   state_.request_stop = [this](const StopRequest& request) { stop_.Request(request); };
   NodeServicesOptions services;
   services.interface = bootstrap_.interface();
-  services.port = options_.port != 0 ? options_.port : bootstrap_.PortToReturnTo();
+  services.port = options_.port;
+  services.former_port = options_.port != 0 ? 0 : bootstrap_.PortToReturnTo();
   services.tls = bootstrap_.tls().has_value() ? &*bootstrap_.tls() : nullptr;
   services.by_election = bootstrap_.by_election();
   return services_.Start(services);

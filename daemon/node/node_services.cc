@@ -96,9 +96,13 @@ Status NodeServices::StartHost(const NodeServicesOptions& options) {
   more.push_back(MakeStagingGate(&authenticator_, staging_service_.get()));
   more.push_back(MakeSnapshotsGate(&authenticator_, snapshots_service_.get()));
   more.push_back(MakeMovesGate(&authenticator_, &moves_service_));
-  auto host =
-      ServiceHost::Start(options.interface, options.port, options.tls, state_.options.memory_bytes,
-                         &authenticator_, services, std::move(more));
+  std::uint32_t port = options.port;
+  if (port == 0 && options.former_port != 0 &&
+      CheckPort(options.interface.address, options.former_port).ok()) {
+    port = options.former_port;  // Looked at behind the listener, which may have taken it.
+  }
+  auto host = ServiceHost::Start(options.interface, port, options.tls, state_.options.memory_bytes,
+                                 &authenticator_, services, std::move(more));
   if (!host.ok()) return host.status();
   host_ = *std::move(host);
   state_.control_address = host_->address();

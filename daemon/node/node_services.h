@@ -35,7 +35,8 @@ namespace tidepool::daemon {
 
 struct NodeServicesOptions {
   NetworkInterface interface;
-  std::uint32_t port = 0;                          // 0: any free port.
+  std::uint32_t port = 0;         // 0: former_port if it is free, or any free port.
+  std::uint32_t former_port = 0;  // 0: none.
   const cluster_file::TlsIdentity* tls = nullptr;  // Null: without TLS. Used during Start only.
   // With etcd the map says which nodes are down, and the coordinator's silence is no sign.
   bool by_election = false;
