@@ -145,7 +145,8 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
   at_hand_.copy.reset();
   at_hand_.held.reset();
   ReleaseBelow(session, header.ack_watermark);
-  // Operations behind dropped operations have run. Without a lease their answers end the connection.
+  // Operations behind dropped operations have run. Without a lease their answers end the
+  // connection.
   if (session.endpoint == nullptr) return;
   CachedReply* kept = session.kept.Find(header.frame_id);
   if (kept != nullptr && kept->fates.size() != at_hand_.request.groups.size()) {
