@@ -138,7 +138,7 @@ typedef enum tidepool_receipt_level {
  * its result is taken, so the receipt must live until then. */
 typedef struct tidepool_receipt {
   tidepool_receipt_level level; /* The least of all changes of the call. */
-  uint64_t answered_at_ms;      /* By the owner's clock, since 1970; 0: volatile. */
+  uint64_t answered_at_ms;      /* By the owner's clock, since 1970; 0: a node without a device. */
   uint64_t durable_at_ms;       /* The owner's last checkpoint then; 0: none. */
 } tidepool_receipt;
 
