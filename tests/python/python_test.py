@@ -370,7 +370,8 @@ class ClientTest(Case):
         # More than lies on its way to a program that does not read.
         m.put_many({f"k{i}": bytes(500_000) for i in range(20)})
         m["small"] = b"here"
-        hoarder = tidepool.connect(cluster)
+        # 256 answers may take longer than a call's usual 10 s on two CPUs.
+        hoarder = tidepool.connect(cluster, timeout=100)
         self.addCleanup(hoarder.close)
         calls = hoarder._calls  # pylint: disable=protected-access
         calls._addresses = list(self.t._calls._addresses)  # pylint: disable=protected-access
