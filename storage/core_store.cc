@@ -342,6 +342,13 @@ StatusCode CoreStore::TakeLost() {
 
 void CoreStore::Fetch(std::function<void()> run) {
   last_fetch_ns_ = clock_.MonotonicNs();
+  if (room_denied_) {
+    run = [this, run = std::move(run)] {
+      const bool denied_before = std::exchange(room_denied_, true);
+      run();
+      room_denied_ = denied_before;
+    };
+  }
   ReadWanted(std::move(run));
 }
 

@@ -140,7 +140,9 @@ class CoreStore final : private PartitionFinder, private CheckpointSource {
   // Discards the wanted records.
   void SkipWanted() { log_.Unblock(); }
   // Reads the wanted records. Poll calls `run` to repeat the operation, which finds the records
-  // while `run` lasts. If it meets more records, `run` itself must call Fetch.
+  // while `run` lasts. If it meets more records, `run` itself must call Fetch. An operation that
+  // was denied room stays denied when `run` repeats it: it would wait for room and read again, in
+  // turns, until its deadline.
   void Fetch(std::function<void()> run);
   // True if memory will come without deletes: a refused operation should
   // wait.

@@ -413,6 +413,12 @@ TEST_CASE("ModelOfRecordsThatLeaveMemoryAndFillTheDevice") {
   }
 }
 
+// With this seed an operation on a full device needs room, is denied it, and meets a record on the
+// device. Its repetition asked for room again, and so on without end.
+TEST_CASE("ARefusalOfRoomOutlivesAReadOfTheOperation") {
+  RunSpillModel(TinyStore(40 * 4096), 96, 3000, 1500, 60'000, true, 2000);
+}
+
 TEST_CASE("ModelOfRecordsThatLeaveMemoryWithHashOfFourBits") {
   StoreOptions options = TinyStore(40 * 4096);
   options.core.hash_mask = 0xF;

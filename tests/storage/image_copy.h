@@ -52,7 +52,8 @@ inline StatusCode CopyImage(CoreStore& from, CoreStore& to, PartitionId id,
   ImageReader reader(to, id);
   for (const std::string& piece : pieces) {
     StatusCode code = reader.Apply(AsBytes(piece), to.NowMs());
-    while (code == StatusCode::kResourceExhausted && to.makes_room()) {
+    for (int tries = 0; code == StatusCode::kResourceExhausted && to.makes_room(); ++tries) {
+      REQUIRE(tries < 1'000'000);
       to.BackgroundSlice(1'000'000);
       to.Poll();
       code = reader.Apply(AsBytes(piece), to.NowMs());

@@ -61,45 +61,65 @@ struct StoreFixture {
     if (partition->IsOneOf(kRecordKinds)) store = &partition->hash();
   }
 
-  // Runs an operation as the daemon does: again when what it wants has been fetched, or when there
+  // Runs an operation as the daemon does: again when its records have been fetched, or when there
   // is room. The value of an outcome that was fetched is copied, and lives until the next call.
   static constexpr int kPollsMax = 1'000'000;
   template <typename Operation>
   auto Run(Operation&& operation) {
     auto outcome = operation();
+    bool lacks_room = core->refused();
+    bool ran = false;
+    const std::function<void()> again = [&] {
+      outcome = operation();
+      if (core->blocked() && (lost = core->TakeLost()) == StatusCode::kOk) {
+        return core->Fetch(again);
+      }
+      if constexpr (std::is_same_v<decltype(outcome), HashOutcome>) KeepFetched(&outcome);
+      lacks_room = core->refused();
+      ran = true;
+    };
     for (;;) {
+      ran = false;
       if (core->blocked()) {
         lost = core->TakeLost();
         if (lost != StatusCode::kOk) return outcome;
-        bool ran = false;
-        const std::function<void()> run = [&] {
-          outcome = operation();
-          if (core->blocked() && (lost = core->TakeLost()) == StatusCode::kOk) {
-            return core->Fetch(run);
-          }
-          if constexpr (std::is_same_v<decltype(outcome), HashOutcome>) KeepFetched(&outcome);
-          ran = true;
-        };
-        core->Fetch(run);
-        for (int polls = 0; !ran; ++polls) {
-          // The clock stands still here: nothing that waits too long is given up.
-          REQUIRE(polls < kPollsMax);
-          if (core->Poll() == 0) core->BackgroundSlice(1'000'000);
-        }
+        core->Fetch(again);
+        PollUntil([&] { return ran; });
         ++fetches;
-        continue;
+      } else if (IsRefused(outcome) && lacks_room) {
+        RunWithRoom(again);
+        PollUntil([&] { return ran; });
+        ++waits_for_room;
+      } else {
+        (void)core->TakeRefused();
+        return outcome;
       }
-      if constexpr (requires { outcome.version; }) {
-        if (outcome.code == StatusCode::kResourceExhausted && core->TakeRefused() &&
-            core->makes_room()) {
-          ++waits_for_room;
-          core->BackgroundSlice(1'000'000);
-          core->Poll();
-          outcome = operation();
-          continue;
-        }
-      }
-      return outcome;
+    }
+  }
+  template <typename Outcome>
+  static bool IsRefused(const Outcome& outcome) {
+    if constexpr (requires { outcome.version; }) {
+      return outcome.code == StatusCode::kResourceExhausted;
+    }
+    return false;
+  }
+  // A loop without a reservation would not end on a full device: only the line of reservations
+  // finds out that no core can make room.
+  void RunWithRoom(const std::function<void()>& run) {
+    const Refusal refusal = core->TakeRefused();
+    const bool has_own = refusal.waits != nullptr;  // A value's, which its writer holds.
+    const std::shared_ptr<Reservation> room =
+        has_own ? refusal.waits : core->Reserve(Reservation::Kind::kOperation, refusal.blocks);
+    PollUntil([&] { return !room->waits(); });
+    const RoomScope scope(*core, has_own ? nullptr : room.get(), room->refused());
+    run();
+  }
+  template <typename IsDone>
+  void PollUntil(IsDone&& is_done) {
+    // The clock stands still here: nothing that waits too long is given up.
+    for (int polls = 0; !is_done(); ++polls) {
+      REQUIRE(polls < kPollsMax);
+      if (core->Poll() == 0) core->BackgroundSlice(1'000'000);
     }
   }
 
