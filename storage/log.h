@@ -240,9 +240,12 @@ class Log {
     const std::uint64_t dead = segment.used - sizeof(SegmentHeader) - segment.live;
     // The unused end is not dead: behind large records the copies leave one as well, for ever. But
     // what is at most a quarter full fits beside others' rest: each kill of a daemon leaves one or
-    // two such segments, and after a hundred they were the whole device.
+    // two such segments, and after a hundred they were the whole device. While somebody waits for
+    // room, it leaves for a device: the segment with its copies would be sealed for the waiters
+    // next, and so on.
     const bool is_sparse = segment.live <= segment_bytes() / 4;
-    const std::uint64_t end = is_sparse ? segment_bytes() - segment.used : 0;
+    const bool leaves = IsSpill(segment.stream) && memory_.pool().room_waits();
+    const std::uint64_t end = is_sparse && !leaves ? segment_bytes() - segment.used : 0;
     return dead + end + (segment.number < floor_moved_at_ ? segment.tombstones : 0);
   }
 

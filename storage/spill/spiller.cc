@@ -259,6 +259,7 @@ bool Spiller::BeginOne() {
 // Hardly used segments are sealed only from time to time, since each takes a slot.
 void Spiller::SealForOthers(std::uint64_t now_ms) {
   if (!log_.memory().pool().room_waits() || volume_.leaving() > 0 || !HasSlots()) return;
+  DropStale();  // An outdated entry releases nothing.
   if (!offered_.empty() || !relocated_.empty() || FindCached() != cached_.end()) return;
   const bool any = now_ms >= seal_not_before_ms_;
   if (any) seal_not_before_ms_ = now_ms + kSealPauseMs;

@@ -272,6 +272,14 @@ TEST_CASE("AnImageOfAQueueThatLeavesMemoryIsTheQueueAsItWasAtItsEnd") {
   TakeOfOneThatLeavesMemory(Small(kind, 300 << 10, 4'000), &random, 1'500, 200, 10);
 }
 
+// With this seed a push waits for room while the only segment that can leave is hardly used. It was
+// sealed and compacted into a new one, again and again, and the push waited without end.
+TEST_CASE("AHardlyUsedSegmentLeavesForWhoWaits") {
+  const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
+  test::Random random("AHardlyUsedSegmentLeavesForWhoWaits", 2858999593);
+  TakeOfOneThatLeavesMemory(Small(kind, 300 << 10, 4'000), &random, 1'500, 200, 10);
+}
+
 TEST_CASE("AnImageOfAQueueWhoseLargeValuesLeaveMemoryIsTheQueueAsItWasAtItsEnd") {
   const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
   test::Random random("AnImageOfAQueueWhoseLargeValuesLeaveMemoryIsTheQueueAsItWasAtItsEnd");
