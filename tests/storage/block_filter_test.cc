@@ -97,7 +97,7 @@ TEST_CASE("WhatWasInsertedIsNeverMissed") {
   }
 }
 
-TEST_CASE("Avx2AndPortableSetTheSameBitsAndTellTheSame") {
+TEST_CASE("Avx2AndPortableSetTheSameBitsAndTellTheSame", "[machine]") {
   const LevelGuard highest(MatchLevel::kAvx512);
   if (highest.taken() < MatchLevel::kAvx2) {
     TIDEPOOL_SKIP("this processor has no AVX2: nothing to compare");

@@ -5,6 +5,7 @@
 
 #include "proto/base/key_hash.h"
 #include "tests/storage/store_fixture.h"
+#include "tests/support/skip.h"
 
 namespace tidepool::storage {
 namespace {
@@ -187,7 +188,7 @@ TEST_CASE("RebuildGoesOnWhileTheIndexGrows") {
   fixture.index->CheckInvariants(ReadHash);
 }
 
-TEST_CASE("AllKernelsFindTheSame") {
+TEST_CASE("AllKernelsFindTheSame", "[machine]") {
   const MatchLevel best = g_match_level;
   IndexFixture fixture;
   for (std::uint64_t i = 1; i <= 50'000; ++i) REQUIRE(fixture.Insert(i));
@@ -196,8 +197,8 @@ TEST_CASE("AllKernelsFindTheSame") {
   for (std::uint64_t i = 1; i <= 60'000; ++i) expected.push_back(fixture.Find(i));
   for (const MatchLevel level : {MatchLevel::kSse2, MatchLevel::kAvx2, MatchLevel::kAvx512}) {
     if (SetMatchLevel(level) != level) {
-      WARN("this processor lacks kernel " << static_cast<int>(level) << "; it was not compared");
-      continue;
+      SetMatchLevel(best);
+      TIDEPOOL_SKIP("this processor lacks kernel " << static_cast<int>(level) << " and above");
     }
     for (std::uint64_t i = 1; i <= 60'000; ++i) {
       if (fixture.Find(i) != expected[i - 1]) FAIL("kernel " << static_cast<int>(level));

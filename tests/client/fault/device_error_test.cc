@@ -7,6 +7,7 @@
 
 #include "tests/client/fault/damage_fixture.h"
 #include "tests/integration/loop_disk.h"
+#include "tests/support/skip.h"
 
 namespace tidepool::testing {
 namespace {
@@ -17,7 +18,7 @@ constexpr int kKeys = 1'000;
 
 TEST_CASE("When a device fails nothing is acknowledged any more, and what is in memory is read") {
   LoopDisk disk(kDiskBytes);
-  if (!disk.mounted()) return;
+  if (!disk.mounted()) TIDEPOOL_SKIP(LoopDisk::kLacks);
   DurableCluster cluster(1, 1, disk.path());
   {
     Client client = ConnectTo(*cluster);
@@ -68,7 +69,7 @@ TEST_CASE("When a device fails nothing is acknowledged any more, and what is in 
 
 TEST_CASE("What was acknowledged before a device failed under load is there when it is healed") {
   LoopDisk disk(kDiskBytes);
-  if (!disk.mounted()) return;
+  if (!disk.mounted()) TIDEPOOL_SKIP(LoopDisk::kLacks);
   DurableCluster cluster(1, 2, disk.path());
   std::atomic<int> acknowledged = 0;
   StatusCode ended = StatusCode::kOk;
@@ -99,7 +100,7 @@ TEST_CASE("What was acknowledged before a device failed under load is there when
 
 TEST_CASE("What a device does not give back for a while is read again when it does") {
   LoopDisk disk(kDiskBytes);
-  if (!disk.mounted()) return;
+  if (!disk.mounted()) TIDEPOOL_SKIP(LoopDisk::kLacks);
   DurableCluster cluster(1, 1, disk.path());
   {
     Client client = ConnectTo(*cluster);
@@ -118,7 +119,7 @@ TEST_CASE("What a device does not give back for a while is read again when it do
 
 TEST_CASE("A device that cannot be read is refused, and is none the worse for it") {
   LoopDisk disk(kDiskBytes);
-  if (!disk.mounted()) return;
+  if (!disk.mounted()) TIDEPOOL_SKIP(LoopDisk::kLacks);
   DurableCluster cluster(1, 1, disk.path());
   {
     Client client = ConnectTo(*cluster);
@@ -150,7 +151,7 @@ TEST_CASE("A device that cannot be read is refused, and is none the worse for it
 // Its space is its own from the beginning.
 TEST_CASE("A device goes on where its file system is full") {
   LoopDisk disk(kDiskBytes);
-  if (!disk.mounted()) return;
+  if (!disk.mounted()) TIDEPOOL_SKIP(LoopDisk::kLacks);
   DurableCluster cluster(1, 1, disk.path());
   disk.Fill();
   {

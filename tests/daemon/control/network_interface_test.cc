@@ -12,6 +12,7 @@
 
 #include "proto/cluster_file/file_io.h"
 #include "proto/transport/ports.h"
+#include "tests/support/skip.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -95,10 +96,9 @@ TEST_CASE("AServiceWithoutAPortOfItsOwnKeepsOffThoseOfDataPaths") {
   }
 }
 
-TEST_CASE("APortThatSomebodyTakesMeanwhileIsLeftToThem") {
+TEST_CASE("APortThatSomebodyTakesMeanwhileIsLeftToThem", "[machine]") {
   if (transport::UnnamedPorts().services.first == 0) {
-    WARN("SKIPPED: too few ports here");
-    return;
+    TIDEPOOL_SKIP("too few ports here");
   }
   std::vector<UniqueFd> taken;
   const auto take_two = [&](std::uint32_t port) {

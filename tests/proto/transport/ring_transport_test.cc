@@ -18,6 +18,7 @@
 
 #include "proto/base/clock.h"
 #include "tests/proto/transport/ring_harness.h"
+#include "tests/support/skip.h"
 
 namespace tidepool::transport {
 namespace {
@@ -414,8 +415,8 @@ TEST_CASE("WhoConnectsAndSaysNothingOrNonsenseHoldsNobodyUp") {
 }
 
 // As far as the folder, which is closed to others, lets them come.
-TEST_CASE("AnotherUserIsShownTheDoor") {
-  if (geteuid() != 0) return;  // Only root can be another user.
+TEST_CASE("AnotherUserIsShownTheDoor", "[machine]") {
+  if (geteuid() != 0) TIDEPOOL_SKIP("only root can be another user");
   Pair pair;
   const std::string path = pair.folder.path() + "/" + pair.folder.Names().at(0);
   REQUIRE(chmod(pair.folder.path().c_str(), 0711) == 0);

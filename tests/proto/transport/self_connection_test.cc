@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/proto/transport/harness.h"
+#include "tests/support/skip.h"
 
 namespace tidepool::transport {
 namespace {
@@ -77,10 +78,9 @@ TEST_CASE("OtherConnectionsAreMadeAsEver") {
   CHECK(SelfConnectionsRefused() == refused);
 }
 
-TEST_CASE("AWorkerOutlivesConnectionsToADeadPeerFromThePeersOwnPort", "[surroundings]") {
+TEST_CASE("AWorkerOutlivesConnectionsToADeadPeerFromThePeersOwnPort", "[surroundings][machine]") {
   if (!MayHaveOwnNetwork()) {
-    WARN("skipped: unshare of a network is not permitted here");
-    return;
+    TIDEPOOL_SKIP("unshare of a network is not permitted here");
   }
   Child peer(InOwnNetwork({PeerProgram(), "self-connection"}));
   const auto connections = peer.ReadLine();

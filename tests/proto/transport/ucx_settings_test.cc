@@ -12,6 +12,7 @@
 
 #include "proto/transport/ports.h"
 #include "tests/proto/transport/harness.h"
+#include "tests/support/skip.h"
 
 namespace tidepool::transport {
 namespace {
@@ -95,15 +96,12 @@ long Largest(const std::vector<long>& numbers) {
   return largest;
 }
 
-#define SKIP_WITHOUT_STRACE()                                                 \
-  if (!StraceWorks()) {                                                       \
-    WARN("SKIPPED: strace is not installed or ptrace is not permitted here"); \
-    return;                                                                   \
-  }
+#define SKIP_WITHOUT_STRACE() \
+  if (!StraceWorks()) TIDEPOOL_SKIP("strace is not installed or ptrace is not permitted here")
 
 }  // namespace
 
-TEST_CASE("EpollTakesOneEventAtATimeWhateverTheEnvironmentSays") {
+TEST_CASE("EpollTakesOneEventAtATimeWhateverTheEnvironmentSays", "[machine]") {
   SKIP_WITHOUT_STRACE();
   for (const Environment& environment : {Environment{}, kHostile}) {
     const Traced traced = TracePeer("epoll_wait,epoll_pwait", {"self", "100"}, environment);
@@ -115,7 +113,7 @@ TEST_CASE("EpollTakesOneEventAtATimeWhateverTheEnvironmentSays") {
   }
 }
 
-TEST_CASE("AFullFrameIsSentByOneCallAndReadIntoALargeBuffer") {
+TEST_CASE("AFullFrameIsSentByOneCallAndReadIntoALargeBuffer", "[machine]") {
   SKIP_WITHOUT_STRACE();
   for (const Environment& environment : {Environment{}, kHostile}) {
     const Traced traced = TracePeer("sendto,sendmsg,recvfrom", {"self", "2"}, environment);
@@ -125,7 +123,7 @@ TEST_CASE("AFullFrameIsSentByOneCallAndReadIntoALargeBuffer") {
   }
 }
 
-TEST_CASE("NoConnectBlocksWhateverTheEnvironmentSays") {
+TEST_CASE("NoConnectBlocksWhateverTheEnvironmentSays", "[machine]") {
   SKIP_WITHOUT_STRACE();
   for (const Environment& environment : {Environment{}, kHostile}) {
     const Traced traced = TracePeer("connect", {"self", "2"}, environment);
@@ -141,7 +139,7 @@ TEST_CASE("NoConnectBlocksWhateverTheEnvironmentSays") {
   }
 }
 
-TEST_CASE("AFrameCostsNoEpollCtlWhateverTheEnvironmentSays") {
+TEST_CASE("AFrameCostsNoEpollCtlWhateverTheEnvironmentSays", "[machine]") {
   SKIP_WITHOUT_STRACE();
   for (const Environment& environment : {Environment{}, kHostile}) {
     const Traced traced = TracePeer("epoll_ctl", {"self", "500"}, environment);
@@ -149,7 +147,7 @@ TEST_CASE("AFrameCostsNoEpollCtlWhateverTheEnvironmentSays") {
   }
 }
 
-TEST_CASE("KeepaliveRunsOnceASecond") {
+TEST_CASE("KeepaliveRunsOnceASecond", "[machine]") {
   SKIP_WITHOUT_STRACE();
   for (const Environment& environment : {Environment{}, kHostile}) {
     const Traced traced = TracePeer("timerfd_settime", {"self", "2"}, environment);
@@ -159,7 +157,7 @@ TEST_CASE("KeepaliveRunsOnceASecond") {
   }
 }
 
-TEST_CASE("KeepaliveLooksAtEveryEndpointInEachRound") {
+TEST_CASE("KeepaliveLooksAtEveryEndpointInEachRound", "[machine]") {
   SKIP_WITHOUT_STRACE();
   constexpr std::size_t kEndpoints = 5;  // Two rounds of one endpoint each would miss three.
   for (const Environment& environment : {Environment{}, kHostile}) {
@@ -176,7 +174,7 @@ TEST_CASE("KeepaliveLooksAtEveryEndpointInEachRound") {
   }
 }
 
-TEST_CASE("ListenersKeepOffThePortsOfServices") {
+TEST_CASE("ListenersKeepOffThePortsOfServices", "[machine]") {
   SKIP_WITHOUT_STRACE();
   const PortRange range = UnnamedPorts().data_paths;
   for (const Environment& environment : {Environment{}, kHostile}) {
@@ -215,7 +213,7 @@ TEST_CASE("FramesAreEagerInOnePieceWhateverTheEnvironmentSays") {
 
 // With put a rendezvous sends all its bytes as one message, without it in fragments of RX_SEG_SIZE.
 // UCX 1.13 uses put only without peer-error handling, so bare UCX is asked.
-TEST_CASE("TcpPutIsOffWhateverTheEnvironmentSays") {
+TEST_CASE("TcpPutIsOffWhateverTheEnvironmentSays", "[machine]") {
   SKIP_WITHOUT_STRACE();
   Environment environment = kHostile;
   environment.erase("UCX_RNDV_THRESH");

@@ -15,6 +15,7 @@
 
 #include "proto/transport/process_environment.h"
 #include "tests/proto/transport/harness.h"
+#include "tests/support/skip.h"
 
 namespace tidepool::transport {
 namespace {
@@ -123,11 +124,10 @@ TEST_CASE("FramesOfAllSizesSurviveTheWayToAnotherProcessAndBack") {
   CHECK(receiver.damaged == 0);
 }
 
-TEST_CASE("ThreeHundredWorkersTalkToOne") {
+TEST_CASE("ThreeHundredWorkersTalkToOne", "[machine]") {
   constexpr std::size_t kPeers = 300;
   if (const auto files = RaiseDescriptorLimit(); files < 8 * kPeers) {
-    WARN("SKIPPED: only " << files << " file descriptors are allowed");
-    return;
+    TIDEPOOL_SKIP("only " << files << " file descriptors are allowed");
   }
   BufferPool pool;
   RecordingReceiver at_server;
