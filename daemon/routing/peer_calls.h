@@ -18,7 +18,8 @@
 
 namespace tidepool::daemon {
 
-// Used by one thread. `context` must outlive it. The destructor cancels calls whose end was not taken.
+// Used by one thread. `context` must outlive it. The destructor cancels calls whose end was not
+// taken.
 class PeerCalls {
  public:
   using Outcome = Result<std::vector<OperationOutcome>>;
