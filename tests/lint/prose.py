@@ -3,7 +3,8 @@
 
 A group must reach the goals unless prose_ratchet.json names it. A group of the ratchet may not get worse than
 its figures there. The lint fails when such a group has become better: --update writes the new figures, and
-drops the groups that reach all goals. Public headers, .proto files and pages reach the goals whatever the ratchet says.
+drops the groups that reach all goals. Public headers, .proto files and pages reach the goals whatever the
+ratchet says.
 """
 
 import json
