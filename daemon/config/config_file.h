@@ -9,8 +9,8 @@
 
 namespace tidepool::daemon {
 
-// Key -> value as text, in the file's order; any text gives pairs or a Status. Keys are not checked
-// against the options here.
+// Returns the pairs of key and value text, in the file's order. Does not compare the keys with the
+// options.
 // Errors: kInvalidArgument (names the line), kNotFound, kPermissionDenied.
 Result<std::vector<std::pair<std::string, std::string>>> ReadConfigFile(const std::string& path);
 

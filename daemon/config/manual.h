@@ -1,4 +1,4 @@
-// The manual page kvd(1) and completion, of the same table as --help.
+// The manual page kvd(1) and the shell completion, made from the table of --help.
 //
 //   daemon/config/option_table -> [manual] -> daemon/config/print_manual, while kvd is built
 #pragma once
@@ -10,7 +10,7 @@
 namespace tidepool::daemon {
 
 std::string ManualPage();
-// What the shells complete kvd's command lines by.
+// Returns the table by which shells complete kvd's command lines.
 CompletionTable Completions();
 
 }  // namespace tidepool::daemon

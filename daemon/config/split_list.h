@@ -1,4 +1,4 @@
-// Options that are lists with commas between their parts.
+// Options that are lists separated by commas.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 namespace tidepool::daemon {
 
-// The parts between commas that are not empty.
+// Returns the non-empty parts between commas.
 inline std::vector<std::string> SplitList(const std::string& list) {
   std::vector<std::string> parts;
   for (std::size_t at = 0; at <= list.size();) {

@@ -1,5 +1,5 @@
-// Which partitions leave this node, and the calls that this waits on: so that nothing moves twice
-// at a time, and that a daemon which stops waits for nobody.
+// Partitions that leave this node, and the calls that the moves wait for. Nothing moves twice at a
+// time, and a stopping daemon waits for no move.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -23,7 +23,7 @@ class MovesUnderWay {
   }
   bool stopping() const { return stopping_.load(); }
 
-  // A partition that leaves, for as long as the object lives.
+  // Marks a leaving partition for the object's lifetime.
   class Leaving {
    public:
     Leaving(MovesUnderWay* moves, PartitionId partition) : moves_(*moves), partition_(partition) {
@@ -37,7 +37,7 @@ class MovesUnderWay {
     }
     Leaving(const Leaving&) = delete;
     Leaving& operator=(const Leaving&) = delete;
-    // False: it leaves already, or the daemon stops.
+    // Returns false if the partition leaves already or the daemon stops.
     bool is_first() const { return is_first_; }
 
    private:
@@ -46,7 +46,7 @@ class MovesUnderWay {
     bool is_first_ = false;
   };
 
-  // A call that Stop cancels, for as long as the object lives, which must be less than the call.
+  // Registers a call that Stop cancels. The object must end before the call.
   class Call {
    public:
     Call(MovesUnderWay* moves, grpc::ClientContext* call) : moves_(*moves), call_(call) {

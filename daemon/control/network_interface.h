@@ -1,4 +1,4 @@
-// Which address the node listens on, and which device carries its data.
+// Chooses the node's address to listen on and the device for its data.
 #pragma once
 
 #include <cstdint>
@@ -18,29 +18,33 @@ struct NetworkInterface {
   bool is_loopback = false;
 };
 
-// "10.0.0.7:4410" or "[fd00::7]:4410".
+// Returns "10.0.0.7:4410" or "[fd00::7]:4410".
 std::string AddressWithPort(const std::string& address, std::uint32_t port);
 
-// Interfaces that are up, one entry per address; IPv4 before IPv6, link-local left out.
+// Returns the interfaces that are up, one entry per address: IPv4 before IPv6, without link-local
+// addresses.
 std::vector<NetworkInterface> ListInterfaces();
 
-// `wanted` is a name or an address of an interface, or empty: then loopback when `is_alone`, else
-// the interface with the address that the host's name resolves to, else the default route's.
-// Errors: kInvalidArgument (no such interface; lists those there are), kUnavailable (none fits).
+// Chooses an interface. `wanted` is its name or one of its addresses. If it is empty: loopback when
+// `is_alone`, otherwise the interface with the address of the host's name, otherwise the interface
+// of the default route.
+// Errors: kInvalidArgument (no such interface; lists the existing interfaces), kUnavailable (none
+// fits).
 Result<NetworkInterface> ChooseInterface(const std::string& wanted, bool is_alone);
 
-// Whether a listener can be made there; `port` 0 always can. Without this gRPC would only say that
-// it has no port. `option`: the option of kvd that names the port, for the remedy. Errors:
-// kUnavailable (in use), kPermissionDenied, kInvalidArgument (not an address of this machine).
+// Checks that a listener can be opened; `port` 0 always passes. Without this check gRPC reports
+// only that it has no port. `option`: the option of kvd that sets the port, for the remedy.
+// Errors: kUnavailable (in use), kPermissionDenied, kInvalidArgument (not an address of this
+// machine).
 Status CheckPort(const std::string& address, std::uint32_t port,
                  std::string_view option = "--port");
 
-// The listener itself: as CheckPort, but `port` 0 is any free one, and `*bound_port` says which.
-// Not blocking. Further errors: kResourceExhausted (no descriptor).
+// Opens the listener, not blocking. `port` 0 chooses a free port, which `*bound_port` receives.
+// Errors: those of CheckPort; kResourceExhausted (no descriptor).
 Result<UniqueFd> OpenListener(const std::string& address, std::uint32_t port,
                               std::uint32_t* bound_port, std::string_view option = "--port");
 
-// Has `listen` listen on `port`, or, where that is 0, on a free one of those that services take
+// Lets `listen` listen on `port`, or, if that is 0, on a free port of the range for services
 // (proto/transport/ports.h). Errors: those of CheckPort and of `listen`.
 Status ListenOn(const std::string& address, std::uint32_t port,
                 const std::function<Status(std::uint32_t port)>& listen,

@@ -1,5 +1,5 @@
-// What the services know of their node. Filled by daemon/node/node while it starts; services must
-// expect that the node has not joined yet.
+// State of the node that its services share. daemon/node/node fills it during the start, so a
+// service must expect that the node has not joined yet.
 //
 //   daemon/node/node fills it  ->  [node_state]  ->  services/*, staging
 #pragma once
@@ -34,38 +34,38 @@ class EtcdSession;
 class RangeSplitter;
 class RequestRouter;
 
-// Thread-safe: what is not const by nature is atomic or locks itself. Lives as long as the node.
+// Thread-safe: fields that change are atomic or have their own lock. Lives as long as the node.
 struct NodeState {
   explicit NodeState(const Options& given) : options(given) {}
 
   const Options options;
   std::vector<OptionValue> option_values;
-  // Set before the services start, and constant then.
+  // Set before the services start, and constant from then on.
   std::string version;
   std::string uuid;
   std::uint64_t incarnation = 0;
   std::string host;
   std::string control_address;   // host:port of its services, once they listen.
   std::uint64_t started_ns = 0;  // Monotonic.
-  std::string metrics_url;       // Where its metrics and its status page are; empty: nowhere.
+  std::string metrics_url;       // URL of the metrics and the status page; empty: none.
   CoreGroup* cores = nullptr;
   storage::Volume* volume = nullptr;  // Null: no --nvm-dir.
-  RecoverySummary recovery;           // What this start has read back.
+  RecoverySummary recovery;           // Data that this start has read back.
   RequestRouter* router = nullptr;
   RangeSplitter* splitter = nullptr;
   // Ends the process in good order, soon after the call returns.
   std::function<void(const StopRequest&)> request_stop;
 
   // Null or unset until the node has joined.
-  MapHolder map;  // What is installed in the cores.
-  // Null on all nodes but one; with etcd not always the same one, and what it was once stays valid
+  MapHolder map;  // Map installed in the cores.
+  // Null on all nodes but one. With etcd the coordinator changes; a former Coordinator stays valid
   // for longer than any call takes. Use ActingCoordinator.
   std::atomic<Coordinator*> coordinator{nullptr};
-  // The NodeId of the coordinator as far as this node knows; kNoNode: none is elected.
+  // NodeId of the coordinator that this node knows; kNoNode: no node is elected.
   static constexpr std::uint32_t kNoNode = UINT32_MAX;
   std::atomic<std::uint32_t> coordinator_node{0};
   const EtcdSession* session = nullptr;  // Set before the services start. Null: no etcd.
-  std::atomic<Member*> member{nullptr};  // Set when it has joined.
+  std::atomic<Member*> member{nullptr};  // Set after the join.
 
   PeerChannels peers;
   MovesUnderWay moves;
@@ -73,34 +73,36 @@ struct NodeState {
   ResidenceCache residences;
 
   bool joined() const { return member.load(std::memory_order_acquire) != nullptr; }
-  NodeId self() const { return member.load(std::memory_order_acquire)->self(); }  // If joined.
+  NodeId self() const {
+    return member.load(std::memory_order_acquire)->self();
+  }  // Only after the join.
 
-  // The coordinator, if it is here and may act: with etcd only under its lease, so that one that
-  // was paused answers nothing for the next one.
+  // Returns the coordinator if it runs here and may act; otherwise null. With etcd it may act only
+  // under its lease, so a coordinator that was paused answers nothing in its successor's place.
   Coordinator* ActingCoordinator() const;
-  // The node that is the coordinator; null: none is elected.
+  // Returns the coordinator's node; null: no node is elected.
   const placement::Node* CoordinatorNode(const placement::PlacementMap& map) const;
-  // For who needs it. kUnavailable, saying why.
+  // Returns kUnavailable with the reason why there is no coordinator.
   Status NoCoordinator() const;
 
-  // The newest map that this node can give: the coordinator's own, if it is here. Null before it
-  // has joined.
+  // Returns the newest map that this node can give: the coordinator's own if it runs here. Null
+  // before the join.
   placement::PlacementMapPtr NewestMap();
-  // The holder of NewestMap, to wait on.
+  // Returns the holder of NewestMap, to wait on.
   MapHolder& NewestHolder();
   // kOk, or kUnavailable: the node is still starting.
   Status CheckJoined() const;
-  // Why this other node cannot be asked though the map has it for up, see Member::CheckCoordinator;
-  // or kOk.
+  // Returns kOk, or why `other` cannot be asked although the map shows it as up (see
+  // Member::CheckCoordinator).
   Status CheckAnswers(NodeId other) const;
 
-  // Looks again at the coordinator's newest map before it says no.
+  // Finds a namespace; looks at the coordinator's newest map before it fails.
   // Errors: kNotFound, kUnavailable (not joined).
   Result<std::shared_ptr<const placement::Namespace>> FindNamespace(const std::string& name,
                                                                     Deadline deadline);
 };
 
-// "node 2 (host, 10.0.0.7:4410)".
+// Returns "node 2 (host, 10.0.0.7:4410)".
 std::string NodeText(const placement::Node& node);
 
 }  // namespace tidepool::daemon

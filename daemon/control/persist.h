@@ -1,4 +1,4 @@
-// Makes durable what this node's cores have applied, and tells what is.
+// Makes durable what this node's cores have applied, and reports what is durable.
 //
 //   services/namespaces_persist, daemon/node/node (clean stop) -> [persist] -> core_group
 //   -> storage::CoreStore::Persist
@@ -12,18 +12,19 @@
 
 namespace tidepool::daemon {
 
-// What was applied on any core before this call outlives a crash when it returns; the result is the
-// wall time in ms of the oldest checkpoint. For nodes with devices.
-// Errors: kDeviceError (a device has failed: nothing becomes durable any more), kDeadlineExceeded
-// (it may still become durable), kUnavailable (stopping). `is_last`: little comes behind it, so
-// segments that are open end here, and have footers.
+// Waits until every change that any core applied before this call survives a crash. Returns the
+// wall time in ms of the oldest checkpoint. For nodes with devices. `is_last`: few changes follow,
+// so open segments are closed with footers.
+// Errors: kDeviceError (a device has failed: nothing more becomes durable), kDeadlineExceeded (it
+// may still become durable), kUnavailable (stopping).
 Result<std::uint64_t> PersistNode(CoreGroup* cores, Deadline deadline, bool is_last = false);
 
 struct NodeDurability {
-  std::uint64_t last_durable_at_ms = 0;  // Of the core whose checkpoint is oldest; 0: one has none.
-  bool failed = false;                   // On some core nothing becomes durable any more.
+  std::uint64_t last_durable_at_ms =
+      0;  // Checkpoint time of the core whose checkpoint is oldest; 0: a core has none.
+  bool failed = false;  // Nothing more becomes durable on some core.
 };
-// Cores that do not answer in time are left out.
+// Collects the durability of all cores; omits cores that do not answer in time.
 NodeDurability DurabilityOf(CoreGroup* cores, Deadline deadline);
 
 }  // namespace tidepool::daemon

@@ -1,4 +1,4 @@
-// Reads back, when a node starts, what it served durably before.
+// Reads back, when a node starts, the partitions that it served durably before.
 //
 //   daemon/node/node -> [recovery] -> core_group -> storage::CoreStore::Recover
 #pragma once
@@ -15,9 +15,10 @@ namespace tidepool::daemon {
 
 struct RecoveredPartition {
   PartitionId id;
-  Term term;          // Under which it was served last.
-  Lsn last;           // The last change that is there.
-  bool lost = false;  // Something of it is missing, and nobody knows what: it may not be served.
+  Term term;  // Term of the last service.
+  Lsn last;   // Last change that was read back.
+  bool lost =
+      false;  // Records are missing and it is unknown which, so the partition may not be served.
 };
 
 struct RecoverySummary {
@@ -26,16 +27,16 @@ struct RecoverySummary {
   std::uint64_t bytes_read = 0;
   std::uint64_t duration_ms = 0;
   std::uint64_t durable_at_ms =
-      0;  // Wall time of the oldest checkpoint that a core went by; 0: none.
+      0;  // Wall time of the oldest checkpoint that a core started from; 0: none.
 
   std::uint32_t lost() const;
 };
 
-// Has all cores read back their partitions, at the same time; before the first map. Each core's
-// ownership decides with the first map which of them it serves again. Waits for the devices, as
-// long as it takes; says in the log how far it is.
+// Lets all cores read back their partitions at the same time. Call before the first map: with it,
+// each core's ownership decides which partitions it serves again. Waits for the devices as long as
+// needed and logs the progress.
 // Errors: kDeviceError, kDataLoss (the devices do not say what was durable), kResourceExhausted
-// (the indexes need more memory); then the cores must not serve.
+// (the indexes need more memory). After an error the cores must not serve.
 Result<RecoverySummary> RecoverNode(CoreGroup* cores, const NodeCatalog& catalog);
 
 }  // namespace tidepool::daemon

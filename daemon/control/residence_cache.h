@@ -1,4 +1,4 @@
-// Where the records of each namespace are, on this node: looked at now and then, for who watches.
+// Where each namespace's records are on this node (memory or device), sampled for status displays.
 //
 //   services/node_status -> [control/residence_cache] -> daemon/core/residence -> cores
 #pragma once
@@ -16,13 +16,14 @@
 
 namespace tidepool::daemon {
 
-// Thread-safe. A look takes the cores some milliseconds, so each namespace has one in ten seconds
-// at most, however many ask, and a call makes at most two.
+// Thread-safe. A sample occupies the cores for some milliseconds. So each namespace is sampled at
+// most once in ten seconds, however many callers ask, and a call makes at most two samples.
 class ResidenceCache {
  public:
-  // Looks again at those of `spaces` whose last look is oldest, unless somebody does already.
+  // Samples again the namespaces of `spaces` with the oldest samples, unless another call does
+  // already.
   void Refresh(CoreGroup* cores, const std::vector<NamespaceId>& spaces, Deadline deadline);
-  // As it was at the last look; nothing: there was none.
+  // Returns the last sample; nothing if there was none.
   std::optional<storage::Residence> Find(NamespaceId space) const;
 
  private:

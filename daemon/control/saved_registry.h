@@ -1,4 +1,4 @@
-// Which namespaces were staged out as they are now, so that stopping loses nothing of them.
+// Namespaces whose present content was staged out, so that stopping loses nothing of them.
 //
 //   staging marks  ->  [saved_registry]  ->  Admin.CheckStop, Admin.Stop, NodeStatus ask
 #pragma once
@@ -11,12 +11,12 @@
 
 namespace tidepool::daemon {
 
-// Thread-safe. Of this node alone: each node marks its own part.
+// Thread-safe. For this node alone: each node marks its own part.
 class SavedRegistry {
  public:
-  // A stage-out of the whole namespace has succeeded on all nodes. `changes` is the sum of
-  // PartitionStats::changes over this node's partitions of it, taken *before* the stage-out read
-  // them: a change during it then counts as unsaved.
+  // Records that a stage-out of the whole namespace has succeeded on all nodes. `changes` is the
+  // sum of PartitionStats::changes over this node's partitions, read *before* the stage-out: a
+  // change during the stage-out then counts as unsaved.
   void MarkSaved(NamespaceId space, std::uint64_t changes) {
     const std::lock_guard lock(mutex_);
     changes_when_saved_[space] = changes;

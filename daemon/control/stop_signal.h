@@ -1,5 +1,4 @@
-// The wish that the daemon ends, from whoever has it: a signal, Admin.Stop, a refusal by the
-// coordinator.
+// The request that the daemon ends, from a signal, Admin.Stop or a refusal by the coordinator.
 #pragma once
 
 #include <condition_variable>
@@ -13,25 +12,25 @@
 namespace tidepool::daemon {
 
 struct StopRequest {
-  // What this node holds was saved or given up, so its namespaces come back empty rather than lost.
+  // The node's data was saved or given up, so its namespaces come back empty rather than lost.
   bool loss_agreed = false;
-  bool whole_cluster = false;  // The others stop too; one that does not answer is given up.
-  Status failure;              // Not OK: why the daemon cannot go on; the exit code is then 1.
+  bool whole_cluster = false;  // All nodes stop; a node that does not answer is given up.
+  Status failure;  // Not OK: the reason why the daemon cannot go on; the exit code is then 1.
 };
 
-// Thread-safe. The first request counts.
+// Thread-safe. Only the first request counts.
 class StopSignal {
  public:
   void Request(StopRequest request);
   bool requested() const;
-  // Valid once requested.
+  // REQUIRES: a stop was requested.
   StopRequest request() const;
   // Returns true when a stop was requested, false at the deadline.
   bool WaitUntil(Deadline deadline) const;
   void Wait() const;
 
-  // Runs `hook` at the request, on the requester's thread, or at once if it was made. One hook at a
-  // time: the next replaces it; an empty one removes it (and has then surely ended).
+  // Runs `hook` at the request, on the requester's thread; at once if a stop was requested already.
+  // The next hook replaces it. An empty hook removes it; the removed hook has surely ended then.
   void SetHook(std::function<void()> hook);
 
  private:

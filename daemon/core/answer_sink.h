@@ -13,31 +13,31 @@
 
 namespace tidepool::daemon {
 
-// Owner core only; lives for one request or one piece of it. Frames are posted in Flush, which the
-// dispatcher calls after it has looked at the lease once more.
+// Owner core only; lives for one request or one chunk of it. Flush posts the frames; the dispatcher
+// calls it after it has checked the lease again.
 class AnswerSink {
  public:
-  // `reply_bytes_max`: what the client set aside for the answers of this request.
+  // `reply_bytes_max`: bytes that the client reserved for the answers of this request.
   AnswerSink(transport::Worker& worker, transport::BufferPool& pool,
              const storage::CoreStore& store, const Session& session, std::uint16_t core,
              std::uint64_t frame_id, std::uint64_t epoch, std::size_t reply_bytes_max);
 
-  // Of forwarded groups: wire::FrameHeader::group_count.
+  // Sets wire::FrameHeader::group_count, for forwarded groups.
   void SetCompanions(std::uint32_t companions) { header_.group_count = companions; }
-  // What an answer's value may take when answers of `reserved_bytes` have to follow: the client's
-  // allowance less these, but never more than fits one frame.
+  // Returns the bytes that an answer's value may take if answers of `reserved_bytes` follow: the
+  // client's allowance less these, but never more than fits one frame.
   std::size_t ValueRoom(std::size_t reserved_bytes) const;
-  // Always succeeds: a full frame is set aside and a new one begun. `answer.value` must fit a
-  // frame. Neighbours that succeeded with nothing to return share one entry, so that a batch of
-  // inserts is answered by a count and its exceptions.
+  // Adds an answer; always succeeds, because a full frame is set aside and a new frame begun.
+  // `answer.value` must fit a frame. Neighbours that succeeded without a result share one entry, so
+  // a batch of inserts is answered by a count and its exceptions.
   void Add(const wire::Answer& answer);
-  // The same for operation `index`, which succeeded with nothing to return.
+  // Adds the success of operation `index`, without a result.
   void AddSuccess(std::uint16_t index);
-  // Posts what was collected; drops it if the client is gone. The last call.
+  // Posts the collected frames; drops them if the client is gone. Must be the last call.
   void Flush();
-  // What was collected, to be posted later. The last call.
+  // Returns the collected frames, to be posted later. Must be the last call.
   std::vector<transport::FrameBufferPtr> Take();
-  // Throws away what was collected: the core may not answer any more. The last call.
+  // Drops the collected frames, because the core may not answer any more. Must be the last call.
   void Discard();
 
  private:
@@ -56,7 +56,7 @@ class AnswerSink {
   transport::FrameBufferPtr buffer_;
   wire::AnswerWriter writer_;
   std::vector<transport::FrameBufferPtr> full_;
-  // Operations that are answered by one entry, not written yet.
+  // Successes in a row that share one entry, not written yet.
   std::uint16_t run_first_ = 0;
   std::uint32_t run_count_ = 0;
 };

@@ -1,4 +1,4 @@
-// What of the node's memory clients may read.
+// The node's memory that clients may read.
 //
 //   transport (rings, RDMA) -> [ArenaSource] -> storage/arena
 #pragma once

@@ -1,4 +1,4 @@
-// Answers that wait until the changes that they report are durable: of namespaces with durability
+// Answers that wait until the changes they report are durable, for namespaces with durability
 // `sync`.
 //
 //   daemon/core/responder -> [commit_waiters] -> daemon/core/responder, which sends them
@@ -19,7 +19,7 @@
 
 namespace tidepool::daemon {
 
-// Frames of answers to a session; or, with `run`, a task of this node.
+// Answer frames of a session; or, with `run`, a task of this node.
 struct CommitWaiter {
   std::uint64_t position = 0;
   SessionId session;
@@ -36,24 +36,24 @@ struct CommitWaiter {
   std::function<void(bool durable)> run;
 };
 
-// Owner core only. Waiters leave in the order in which they came, so that a client gets its answers
-// in order; answers without a commit do not come here and pass them. A commit takes the changes
-// that came while the commit before was under way, so a waiter waits for one or two writes of the
-// device. The credits of the sessions bound the number of waiters.
+// Owner core only. Waiters leave in order of arrival, so a client gets these answers in order.
+// Answers that need no commit do not come here and overtake them. A commit takes all changes that
+// arrived during the commit before, so a waiter waits for one or two device writes. The credits of
+// the sessions bound the number of waiters.
 //
 // Invariant: each waiter has a position above 0, and either frames or `run`.
 class CommitWaiters {
  public:
-  // Takes a waiter and returns it, for its metrics. Valid until the next call.
+  // Adds a waiter and returns it, to set its metrics. Valid until the next call.
   CommitWaiter& Add(CommitWaiter waiter);
   bool empty() const { return waiters_.empty(); }
   std::size_t size() const { return waiters_.size(); }
-  // Returns the waiter that came last. There must be one.
+  // Returns the newest waiter. REQUIRES: there is a waiter.
   CommitWaiter& newest();
 
-  // Takes out the waiters at the front whose position is at most `durable`, or all of them if the
-  // device has `failed`. `end` gets each with whether its position is durable, and may call Add.
-  // Returns their number.
+  // Removes the waiters at the front whose position is at most `durable`, or all waiters if the
+  // device has `failed`. `end` receives each with whether its position is durable, and may call
+  // Add. Returns their number.
   unsigned Release(std::uint64_t durable, bool failed,
                    absl::FunctionRef<void(CommitWaiter&, bool is_durable)> end);
   void Clear() { waiters_.clear(); }

@@ -1,4 +1,4 @@
-// One pinned thread and all that it owns: its worker, its store, its sessions.
+// One pinned thread with all that it owns: its worker, its store, its sessions.
 //
 //   proto/transport -> [daemon/core/core's poll loop] -> daemon/core/dispatcher
 #pragma once
@@ -25,32 +25,34 @@ class Functions;
 
 struct CoreOptions {
   CoreId id;
-  const Functions* functions = nullptr;           // What Apply finds; must outlive the core.
-  wire::Aggregator* aggregator = nullptr;         // The same. Null: forwarded groups are refused.
-  storage::Volume* volume = nullptr;              // The same. Null: all data stays in memory.
-  transport::MemoryExporter* exporter = nullptr;  // The same. Null: no other node reads by itself.
+  const Functions* functions = nullptr;  // Functions for Apply; must outlive the core.
+  wire::Aggregator* aggregator =
+      nullptr;                        // Must outlive the core. Null: forwarded groups are refused.
+  storage::Volume* volume = nullptr;  // Must outlive the core. Null: all data stays in memory.
+  transport::MemoryExporter* exporter =
+      nullptr;  // Must outlive the core. Null: other nodes cannot read by RDMA.
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::uint64_t heap_free_bytes = 0;  // See HeapCover.
   std::uint64_t slow_ns = 0;          // See CoreMetrics.
-  int cpu = -1;                       // To pin the thread to; -1: not pinned.
+  int cpu = -1;                       // CPU to pin the thread to; -1: not pinned.
 };
 
-// Start, Post, progress and worker_address from any thread; the accessors of parts from tasks that
-// run on the core.
+// Any thread: Start, Post, progress and worker_address. Tasks that run on the core: the accessors.
 class Core {
  public:
   // Starts the thread. `pool`, `lease` and `context` must outlive the core.
   // Errors: kResourceExhausted, kUnavailable.
   static Result<std::unique_ptr<Core>> Start(const CoreOptions& options, storage::ArenaPool* pool,
                                              const Lease* lease, transport::Context* context);
-  // Runs what was posted before, ends all sessions, joins the thread.
+  // Runs the tasks posted before, ends all sessions and joins the thread.
   ~Core();
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
   bool Post(Mailbox::Task task) { return mailbox_.Post(std::move(task)); }
   const std::string& worker_address() const { return worker_address_; }
-  // Counts the loop; stands still only if the core is stuck (a sleeping core wakes every 100 ms).
+  // Returns the count of loops. It stands still only if the core is stuck; a sleeping core wakes
+  // every 100 ms.
   std::uint64_t progress() const { return loops_.load(std::memory_order_relaxed); }
   std::uint64_t sleeps() const { return sleeps_.load(std::memory_order_relaxed); }
 
@@ -85,8 +87,8 @@ class Core {
   transport::SpinPolicy spin_;
   int epoll_fd_ = -1;
   std::uint64_t next_timer_ns_ = 0;
-  std::uint64_t next_slice_ns_ = 0;       // Of background work, beside traffic.
-  std::uint64_t next_idle_slice_ns_ = 0;  // The same, without any.
+  std::uint64_t next_slice_ns_ = 0;       // Time of the next background slice under traffic,
+  std::uint64_t next_idle_slice_ns_ = 0;  // and without traffic.
   unsigned rounds_without_clock_ = 0;
   std::uint64_t next_move_ns_ = 0;
   std::string worker_address_;

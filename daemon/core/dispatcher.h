@@ -1,14 +1,13 @@
-// From frame to answer: session, credit, term and owner are checked, operations run in stages.
+// From frame to answer: checks session, credit, term and owner, and runs operations in stages.
 //
 //   proto/transport -> [daemon/core/dispatcher] -> operation_runner -> daemon/ops -> storage
 //                                               -> responder -> proto/transport
 //
-// Groups and operations that cannot run yet are kept by map_waiters, forwarder and
-// waiting_operations; answers whose commit is under way by responder.
+// Groups and operations that cannot run yet wait in map_waiters, forwarder and waiting_operations;
+// answers with a commit under way wait in responder.
 //
-// The order of HandleRequest is the protocol: what was answered before is recognised before the
-// term is looked at; the lease is read before anything is applied and again before anything is
-// answered.
+// The order of HandleRequest is the protocol: earlier answers are recognised before the term is
+// checked; the lease is read before anything is applied and again before anything is answered.
 #pragma once
 
 #include <algorithm>
@@ -44,14 +43,14 @@ class Dispatcher : public transport::Receiver {
   Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, const Lease& lease,
              const Clock& clock, std::uint64_t slow_ns = 0);
   ~Dispatcher() override;
-  // Where forwarded groups go; before the first frame. Must outlive the dispatcher. Null: they are
-  // refused.
+  // Sets the destination of forwarded groups; before the first frame. Must outlive the dispatcher.
+  // Null: forwarded groups are refused.
   void set_aggregator(wire::Aggregator* aggregator) { forwarder_.set_aggregator(aggregator); }
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
-  // A worker needs its receiver first, so it comes later. Stop ends all sessions, before the worker
-  // goes.
+  // Start comes later than the constructor, because a worker needs its receiver first. Stop ends
+  // all sessions, before the worker goes.
   void Start(transport::Worker* worker);
   void Stop();
 
@@ -60,26 +59,27 @@ class Dispatcher : public transport::Receiver {
   void OnFrameParts(Bytes head, Bytes body) override;
   void OnPeerLost(transport::Endpoint* endpoint, const Status& why) override;
 
-  // Takes a newer map over and runs the groups that waited for it.
-  // `may_grant_durable`: as Ownership::Install.
+  // Installs a newer map and runs the groups that waited for it. `may_grant_durable`: as
+  // Ownership::Install.
   Status InstallMap(placement::PlacementMapPtr map, NodeId self, bool may_grant_durable = true);
 
-  // Ends a freeze (ownership().Freeze) of {partition, term} where nothing has moved: runs what was
-  // held back, in its order. Nothing happens if a map has ended it meanwhile. What was held back
-  // and what waits in the partition is told by InstallMap if it has moved.
+  // Ends a freeze (ownership().Freeze) of {partition, term} without a move: runs the waiting groups
+  // in order. Does nothing if a map has ended the freeze meanwhile. After a move, InstallMap
+  // answers the waiting groups and the operations that wait in the partition.
   void Thaw(PartitionId partition, Term term);
 
-  // Ranges of ordered partitions that move between this node's cores.
+  // Moves of ordered partitions' ranges between this node's cores.
   RangeMoves& range_moves() { return *range_moves_; }
-  // What became of frames that the aggregator has had.
+  // Handles the outcomes of frames that the aggregator had.
   void OnForwarded(const std::vector<wire::ForwardedOutcome>& outcomes);
-  // A partition that was copied here is complete: runs what was held back for it.
+  // Completes a partition that was copied here: runs the groups that waited for it.
   void EndImport(PartitionId partition);
 
-  // Moves on what devices do, and the operations that wait for it. Returns how much was done.
+  // Makes progress on devices and on the operations that wait for them. Returns the amount of work
+  // done.
   unsigned PollDevices();
-  // Notes that a task of CoreGroup::Run has changed the partition: the task ends when all that it
-  // has noted is durable.
+  // Records that a task of CoreGroup::Run has changed the partition. The task ends when all
+  // recorded changes are durable.
   void NoteTaskWait(const storage::Partition& partition) {
     task_wait_ = std::max(task_wait_, responder_.CommitWaitOf(partition));
   }
@@ -88,24 +88,23 @@ class Dispatcher : public transport::Receiver {
   OperationRunner& runner() { return runner_; }
   WaitingOperations& waiting() { return waiting_; }
 
-  // Sends what the streams may send; returns the number of frames.
+  // Sends stream parts within the windows; returns the number of frames.
   unsigned SendStreamParts() { return streams_->SendParts(limits::kStreamPartsPerPoll); }
 
-  // Ends groups that waited past their deadline and sessions that are silent. Every few
-  // milliseconds.
+  // Ends groups that waited past their deadline and silent sessions. Call every few milliseconds.
   void OnTimer(std::uint64_t now_ns);
-  // When OnTimer next has somebody to answer; never: the largest number. Walks over what waits for
-  // a map, which is seldom anything.
+  // Returns when OnTimer next has an answer to send; never: the largest number. Walks over the
+  // groups that wait for a map, of which there are seldom any.
   std::uint64_t NextDeadlineNs() const;
 
   Sessions& sessions() { return *sessions_; }
   Ownership& ownership() { return ownership_; }
   OperationMeter& meter() { return meter_; }
-  // Adds the direct reads since the last call. Needed before counters are copied.
+  // Adds the direct reads since the last call. Call it before counters are copied.
   void CountDirectReads();
-  // On the heap, for clients: see heap_cover.h.
+  // Returns the heap used for clients; see heap_cover.h.
   std::size_t heap_bytes() const { return pool_.bytes() + sessions_->cached_bytes(); }
-  // Groups that wait for a map or the end of a freeze.
+  // Number of groups that wait for a map or the end of a freeze.
   std::size_t map_waiters() const { return map_waiters_.size(); }
 
  private:
@@ -123,13 +122,13 @@ class Dispatcher : public transport::Receiver {
   void PlanReadsAgain(std::uint16_t g, storage::Partition* partition);
   void EndGroup(std::uint16_t g, StatusCode code, Reception& to);
   void RunPlan(Reception& to);
-  // `reserved_bytes`: of the answers behind this one.
+  // `reserved_bytes`: bytes of the answers behind this answer.
   void RunOne(const Planned& planned, std::size_t reserved_bytes, std::uint64_t now_ms,
               Reception& to);
   void RetryMapWaiters();
   void PostAnswers(Reception& to);
   void ReleaseBelow(Session& session, std::uint64_t ack_watermark);
-  // Runs (kOk) or ends a group that waited.
+  // Runs (kOk) or ends a waiting group.
   void Resume(const MapWaiter& waiter, StatusCode code);
 
   const CoreId core_;
@@ -150,7 +149,7 @@ class Dispatcher : public transport::Receiver {
   MapWaiters map_waiters_;
   Forwarder forwarder_;
   std::uint64_t task_wait_ = 0;
-  std::uint64_t next_expiry_ns_ = 0;  // When silent sessions are looked for again.
+  std::uint64_t next_expiry_ns_ = 0;  // Time of the next search for silent sessions.
 
   RequestAtHand at_hand_;
 };

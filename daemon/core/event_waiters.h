@@ -1,7 +1,7 @@
-// Operations that wait inside the daemon: a pop for an item, a push for room, a reader for a change
-// of its key. The core keeps them; nobody polls over the network.
+// Operations that wait in the daemon for an event: a pop for an item, a push for room, a reader for
+// a change of its key. Clients therefore do not poll over the network.
 //
-//   daemon/core/dispatcher -> handler says what it waits for -> [event_waiters] -> handler
+//   daemon/core/dispatcher -> handler returns its wait condition -> [event_waiters] -> handler
 //   again
 #pragma once
 
@@ -23,22 +23,23 @@
 
 namespace tidepool::daemon {
 
-// One operation, on its own feet: what its frame said of it is copied.
+// A waiting operation with copies of everything its frame contained.
 struct EventWaiter {
   PartitionId partition;
   Term term;
   WaitFor wait_for = WaitFor::kNothing;
   std::uint64_t hash = 0;         // KeyHash of its key; kChange and kGroup wait for this key.
-  std::uint64_t deadline_ns = 0;  // Then it is answered as if it had not been allowed to wait.
+  std::uint64_t deadline_ns = 0;  // At this time it is answered as if it could not wait.
   wire::Operation operation;      // Its views point into `bytes`.
   std::vector<std::byte> bytes;
-  // The streamed value that it names: its session may have the next one on the way meanwhile.
+  // The streamed value it names. Taken from the session, which may receive the next upload
+  // meanwhile.
   std::unique_ptr<Upload> upload;
 
-  // Who is answered.
+  // Receiver of the answer.
   SessionId session;
   std::uint64_t frame_id = 0;
-  std::uint32_t reply_bytes_max = 0;  // Its share of its frame's.
+  std::uint32_t reply_bytes_max = 0;  // Its share of its frame's allowance.
   std::uint16_t index = 0;
   std::uint16_t group = 0;
 
@@ -46,30 +47,30 @@ struct EventWaiter {
 
  private:
   friend class EventWaiters;
-  std::list<std::unique_ptr<EventWaiter>>::iterator place;  // In its line.
+  std::list<std::unique_ptr<EventWaiter>>::iterator place;  // Position in its line.
 };
 
-// Owner core only. In the order of arrival per partition and reason: first come, first served,
-// where an operation that its client sends again, as its slice of time was over, comes anew.
-// Bounded by the dispatcher's quotas per session.
+// Owner core only. First come, first served, per partition and reason. An operation that its client
+// sends again after its time slice counts as new. The dispatcher's quotas per session bound the
+// number of waiters.
 //
-// Adding, finding and dropping one costs O(log n) of all that wait; a retry, an attempt at each
-// that may have gained and O(1) more. What walks them all says so.
+// Adding, finding and dropping a waiter costs O(log n) of all waiters. A retry costs O(1) plus an
+// attempt at each waiter that may proceed. Methods that walk over all waiters say so.
 class EventWaiters {
  public:
   enum class Outcome : std::uint8_t {
-    kAnswered,  // It is over.
-    kWaits,     // Nothing has changed for it; nor for those behind it.
-    kSkipped,   // Its client is not connected now: others may go first.
+    kAnswered,  // The operation is complete.
+    kWaits,     // Nothing has changed for it, or for the waiters behind it.
+    kSkipped,   // Its client is not connected now: later waiters may go first.
   };
-  // Tries an operation again; `last` says that its time is up and it must be answered. Must not
-  // call this class.
+  // Tries an operation again; `last`: its time is up and it must be answered. Must not call this
+  // class.
   using Attempt = absl::FunctionRef<Outcome(EventWaiter&, bool last)>;
 
   void Add(std::unique_ptr<EventWaiter> operation);
   bool empty() const { return deadlines_.empty(); }
   std::size_t size() const { return deadlines_.size(); }
-  // Of the first whose time will be up; never: the largest number.
+  // Returns the earliest deadline; never: the largest number.
   std::uint64_t next_deadline_ns() const {
     return deadlines_.empty() ? UINT64_MAX : deadlines_.begin()->first;
   }
@@ -78,26 +79,26 @@ class EventWaiters {
   }
   bool Holds(SessionId session, std::uint64_t frame_id, std::uint16_t index) const;
 
-  // After a change of the partition: tries again what waits there for items or room, until nobody
-  // gains,
+  // After a change of the partition: tries the waiters for items or room until none proceeds.
   void RetryItems(PartitionId partition, Attempt attempt);
-  // what waits for a change of the key, or for the process group, of this hash,
+  // Tries the waiters for a change of the key, or for the process group, with this hash.
   void RetryKey(PartitionId partition, WaitFor wait_for, std::uint64_t hash, Attempt attempt);
-  // and what waits for a change of any key: an attempt at each of the partition's.
+  // Tries all waiters of the partition for a change of any key.
   void RetryChanges(PartitionId partition, Attempt attempt);
-  // Those whose time is up, and the first in each line for items or room: leases of items run out
-  // by themselves.
+  // Tries the waiters whose time is up, and the first in each line for items or room, because
+  // leases of items run out without an operation.
   void RetryAll(std::uint64_t now_ns, Attempt attempt);
-  // All of them, each as `attempt` says: after a new map, and now and then, as keys expire and
-  // sessions end by themselves.
+  // Tries all waiters: after a new map, and periodically, because keys expire and sessions end
+  // without an operation.
   void Recheck(Attempt attempt);
-  // Drops, unanswered, those of the session's frames below `frame_id`; `dropped` sees each before.
+  // Drops, without an answer, the waiters of the session's frames below `frame_id`. Calls `dropped`
+  // with each before.
   void DropBelow(SessionId session, std::uint64_t frame_id,
                  absl::FunctionRef<void(const EventWaiter&)> dropped);
 
  private:
   using Line = std::list<std::unique_ptr<EventWaiter>>;
-  // The lines of one partition: one for items, one for room, one per key for changes, one per
+  // The lines of one partition: one line for items, one for room, one per key for changes, one per
   // process group.
   struct LineKey {
     WaitFor wait_for;
@@ -108,7 +109,7 @@ class EventWaiters {
       return H::combine(std::move(state), key.wait_for, key.hash);
     }
   };
-  using Lines = absl::flat_hash_map<LineKey, Line>;  // None is empty, but while it is retried.
+  using Lines = absl::flat_hash_map<LineKey, Line>;  // No line is empty, except during its retry.
   using Frames = std::map<std::pair<std::uint64_t, std::uint16_t>, EventWaiter*>;
 
   static bool WaitsOnKey(WaitFor wait_for) {
@@ -119,18 +120,18 @@ class EventWaiters {
   }
   Line* FindLine(PartitionId partition, const LineKey& key);
   void DropIfEmpty(PartitionId partition, const LineKey& key);
-  // Tries the lines that `applies` to.
+  // Tries the lines for which `applies` returns true.
   void RetryLines(Lines* lines, absl::FunctionRef<bool(WaitFor)> applies,
                   absl::FunctionRef<void(Line*)> retry);
   bool TryFirst(Line* line, Attempt attempt);
   void TryAll(Line* line, Attempt attempt);
-  // Out of its line, which may be empty then, and of all else.
+  // Removes a waiter from its line, which may become empty, and from all indexes.
   Line::iterator Erase(Line* line, Line::iterator at);
   void Drop(EventWaiter* operation);
 
   absl::flat_hash_map<std::uint32_t, Lines> partitions_;
   absl::flat_hash_map<std::uint64_t, Frames> sessions_;
-  std::set<std::pair<std::uint64_t, EventWaiter*>> deadlines_;  // All of them.
+  std::set<std::pair<std::uint64_t, EventWaiter*>> deadlines_;  // Of all waiters.
 };
 
 }  // namespace tidepool::daemon

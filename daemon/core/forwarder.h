@@ -1,4 +1,4 @@
-// Groups that are for other cores: given to the node's aggregator, answered when it has an outcome.
+// Groups for other cores: given to the node's aggregator, and answered with its outcome.
 //
 //   daemon/core/dispatcher -> [forwarder] -> wire::Aggregator; outcomes come back by the mailbox
 #pragma once
@@ -28,36 +28,37 @@ struct ForwardedGroups {
   SessionId session;
   std::uint64_t frame_id = 0;
   std::uint32_t credit = 0;               // 0: the client has given the frame up.
-  std::shared_ptr<const HeldBytes> held;  // Null then, too.
+  std::shared_ptr<const HeldBytes> held;  // Null in that case too.
   std::uint32_t reply_bytes_max = 0;
   std::vector<Group> groups;
 };
 
-// Owner core only. All forwarded groups of a frame go together, and are answered together. The
+// Owner core only. All forwarded groups of a frame travel together and are answered together. The
 // credits of the sessions bound the number of frames.
 //
-// Invariants: a ticket is used once; a frame stays until its outcome, as the aggregator gives one
-// to each frame, also if the client has given it up or its session has ended.
+// Invariants: a ticket is used once; a frame stays until its outcome. The aggregator returns an
+// outcome for each frame, even if the client has given it up or its session has ended.
 class Forwarder {
  public:
-  // Before the first frame. Must outlive the forwarder. Null: nothing can be forwarded.
+  // Sets the aggregator; before the first frame. Must outlive the forwarder. Null: nothing is
+  // forwarded.
   void set_aggregator(wire::Aggregator* aggregator) { aggregator_ = aggregator; }
   bool enabled() const { return aggregator_ != nullptr; }
 
-  // Adds group `number` of the frame at hand. `body`: its place in the frame's copy.
+  // Adds group `number` of the present frame. `body`: its place in the frame's copy.
   void Plan(std::uint16_t number, const wire::Group& group, Bytes body);
   bool has_planned() const { return !next_.groups.empty(); }
   // Gives the planned groups to the aggregator, with the copy of their frame.
   void Send(CoreId core, SessionId session, const RequestAtHand& at_hand,
             std::uint64_t deadline_ns);
 
-  // Takes the groups whose outcome has come. Nothing: the ticket is not known.
+  // Returns the groups of an outcome that has arrived. Nothing: the ticket is unknown.
   std::optional<ForwardedGroups> Take(std::uint64_t ticket);
-  // Adds the answers of an outcome to `to.sink`, and keeps the failures.
+  // Adds the answers of an outcome to `to.sink` and caches the failures.
   static void Answer(const ForwardedGroups& forwarded, const wire::ForwardedOutcome& outcome,
                      Reception& to);
 
-  // Lets go of the session's frames below `frame_id`. Returns the credit that they had.
+  // Releases the session's frames below `frame_id`. Returns their credit.
   std::uint32_t ReleaseBelow(SessionId session, std::uint64_t frame_id);
   std::size_t size() const { return forwarded_.size(); }
   void Clear() { forwarded_.clear(); }
@@ -66,7 +67,7 @@ class Forwarder {
   wire::Aggregator* aggregator_ = nullptr;
   std::unordered_map<std::uint64_t, ForwardedGroups> forwarded_;  // By ticket.
   std::uint64_t next_ticket_ = 1;
-  // Groups of the frame at hand, for the aggregator and for the outcome.
+  // Groups of the present frame, for the aggregator and for the outcome.
   wire::ForwardedFrame to_send_;
   ForwardedGroups next_;
 };

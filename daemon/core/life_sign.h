@@ -7,11 +7,11 @@
 
 namespace tidepool::daemon {
 
-// Made and destroyed by the thread whose life it shows. If that ends otherwise, also by SIGKILL,
-// the kernel sets storage::kOwnerDied in the first word.
+// Created and destroyed by the thread whose life it shows. If the thread ends otherwise, also by
+// SIGKILL, the kernel sets storage::kOwnerDied in the first word.
 class LifeSign {
  public:
-  // `words`: SharedRoot::life, all 0; outlives it, at the same address.
+  // `words`: SharedRoot::life, all 0; must outlive this object at the same address.
   explicit LifeSign(std::uint64_t* words);
   ~LifeSign();
   LifeSign(const LifeSign&) = delete;

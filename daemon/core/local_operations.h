@@ -1,5 +1,5 @@
-// Operations that gRPC threads ask for: run on the owner core through the same checks and handlers
-// as those that come by frame.
+// Operations of gRPC threads: run on the owner core through the same checks and handlers as
+// operations that come by frame.
 //
 //   daemon/services/data_service -> core_group -> [local_operations] -> daemon/ops/hash_ops ->
 //   storage
@@ -13,18 +13,19 @@
 
 namespace tidepool::daemon {
 
-// CoreGroup::Execute; see there. Copies keys and values, since a task may outlive its caller.
+// Implements CoreGroup::Execute. Copies keys and values, because a task may outlive its caller.
 Result<std::vector<OperationOutcome>> ExecuteLocal(CoreGroup& cores, CoreId core,
                                                    PartitionId partition, Term term,
                                                    const std::vector<wire::Operation>& operations,
                                                    std::size_t value_bytes_max, Deadline deadline,
                                                    std::size_t answer_bytes_max, bool is_users);
 
-// Whether an operation that did not come by frame is a user's. Staging keeps records of its own
-// beside the files; a status looks at them, too.
+// Returns true if an operation without a frame counts as a user's. False for the records that
+// staging keeps beside the files, which status displays read too.
 bool IsUsers(const wire::Operation& operation);
 
-// Of a change of `partition` that has just succeeded: what is true when its answer may be told.
+// Returns the receipt of a change of `partition` that has just succeeded, valid once its answer may
+// be sent.
 wire::Receipt ReceiptOf(storage::CoreStore& store, const storage::Partition& partition);
 
 }  // namespace tidepool::daemon

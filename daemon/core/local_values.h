@@ -13,18 +13,19 @@
 
 namespace tidepool::daemon {
 
-// One thread at a time. `cores` must outlive both; what they hold in the store is given back on the
-// owner core when they go.
+// One thread at a time. `cores` must outlive both classes. Their destructors release what they hold
+// in the store, on the owner core.
 class LocalValueWriter {
  public:
-  // Waits for the memory of all of the value. Errors: kOutOfRange, kResourceExhausted (it can never
+  // Waits for the memory of the whole value. Errors: kOutOfRange, kResourceExhausted (it can never
   // fit, or memory and devices are full), kDeadlineExceeded (says whether it waited for room),
   // kUnavailable.
   static Result<LocalValueWriter> Begin(CoreGroup& cores, CoreId core, std::uint64_t value_bytes,
                                         Deadline deadline);
-  // Appends. Errors: as Begin; kAborted (it was silent for long while others waited for room).
+  // Appends `part`. Errors: as Begin; kAborted (the writer was silent for long while others waited
+  // for room).
   Status Write(std::string part, Deadline deadline);
-  // Publishes: `put` is a Put, or a Push, without a value. Errors: as CoreGroup::Execute.
+  // Publishes the value: `put` is a Put or a Push without a value. Errors: as CoreGroup::Execute.
   Result<OperationOutcome> Put(PartitionId partition, Term term, const wire::Operation& put,
                                Deadline deadline);
   std::uint64_t written_bytes() const { return written_bytes_; }
@@ -44,7 +45,7 @@ class LocalValueReader {
                                        Term term, std::string key, Deadline deadline);
   const OperationOutcome& outcome() const { return outcome_; }  // Version and kind; no value.
   std::uint64_t value_bytes() const { return outcome_.number; }
-  // A copy of the bytes from `offset`, at most `bytes_max`.
+  // Returns a copy of the bytes from `offset`, at most `bytes_max`.
   Result<std::string> Read(std::uint64_t offset, std::size_t bytes_max, Deadline deadline);
 
  private:

@@ -1,4 +1,4 @@
-// Tasks for a core from other threads: the only way in beside the network.
+// Tasks for a core from other threads; apart from the network the only way into a core.
 //
 //   gRPC threads, membership -> [mailbox] -> daemon/core/core's poll loop
 #pragma once
@@ -12,8 +12,8 @@ namespace tidepool::daemon {
 
 class Core;
 
-// Post from any thread; the rest on the owner core. Carries control traffic and gRPC operations, so
-// a lock and an allocation per task are affordable; an empty mailbox costs the poll loop one load.
+// Any thread: Post. Owner core: all other methods. Carries control traffic and gRPC operations, so
+// a lock and an allocation per task are affordable. An empty mailbox costs the poll loop one load.
 class Mailbox {
  public:
   using Task = std::function<void(Core&)>;
@@ -23,20 +23,21 @@ class Mailbox {
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  // Tasks run in the order of their posting. False once the mailbox is closed: the task will not
-  // run.
+  // Adds a task; tasks run in the order of posting. Returns false once the mailbox is closed: the
+  // task will not run.
   bool Post(Task task);
-  // No task is accepted behind `last`. Those posted before still run.
+  // Accepts no task after `last`. Tasks posted before still run.
   void Close(Task last);
 
-  // Runs what was posted. Returns the number of tasks.
+  // Runs the posted tasks. Returns their number.
   unsigned Drain(Core& core);
   bool empty() const { return !pending_.load(std::memory_order_seq_cst); }
 
-  // Readable when a task was posted while the core slept. Clear it after waking up.
+  // Returns a descriptor that is readable when a task was posted while the core slept. Clear it
+  // after waking up.
   int event_fd() const { return event_fd_; }
   void ClearEvent();
-  // Around blocking: after SetSleeping(true) look at empty() once more before the wait.
+  // Call around blocking: after SetSleeping(true) check empty() once more before the wait.
   void SetSleeping(bool sleeping) { sleeping_.store(sleeping, std::memory_order_seq_cst); }
 
  private:

@@ -45,7 +45,7 @@ class MapWaiters {
   // Tries each waiter once, in the order of arrival. `attempt` returns true if the group has to
   // wait on, and then has not changed anything. `attempt` may call Add, but no other method.
   void Retry(absl::FunctionRef<bool(const MapWaiter&)> attempt);
-  // Drops the waiters of the session's frames below `frame_id`. `dropped` sees each of them before.
+  // Drops the waiters of the session's frames below `frame_id`. Calls `dropped` with each before.
   void DropBelow(SessionId session, std::uint64_t frame_id,
                  absl::FunctionRef<void(const MapWaiter&)> dropped);
   void Clear() { waiters_.clear(); }

@@ -1,4 +1,4 @@
-// What a namespace with a memory share may store on this core, and the refusal of what exceeds it.
+// Memory shares of namespaces on this core: counts what they store and refuses the excess.
 //
 //   daemon/core/dispatcher, daemon/core/local_operations, daemon/core/local_values ->
 //   [memory_shares] -> storage
@@ -17,28 +17,28 @@
 
 namespace tidepool::daemon {
 
-// What a record counts for beside its key and value: its header, its slot in the index at the
-// usual filling, and the rounding to 8 bytes.
+// Bytes that a record counts for besides its key and value: its header, its slot in the index at
+// the usual filling, and the rounding to 8 bytes.
 inline constexpr std::uint64_t kRecordOverheadBytes = sizeof(storage::RecordHeader) + 20;
 
 // Owner core only.
 //
-// The node's share of a namespace is split over the node's partitions of it, since keys spread
-// evenly over partitions; so no core has to ask another. What a core's partitions of the namespace
-// hold together must stay within their parts. Counted are live records (keys, values and
-// kRecordOverheadBytes each), not what compaction has yet to free.
+// The node's share of a namespace is split over the node's partitions of it, because keys spread
+// evenly over partitions; so no core has to ask another. A core's partitions of the namespace
+// together must stay within their parts. Live records count (keys, values and kRecordOverheadBytes
+// each), not space that compaction has yet to free.
 //
-// Cost: one compare per operation on a node without such namespaces, else one look-up per change.
-// At the limit a change is counted exactly: all partitions here of that namespace are summed up,
-// and the record that it replaces is looked up.
+// Cost: one compare per operation on a node without memory shares, otherwise one look-up per
+// change. At the limit a change is counted exactly: sums all partitions of the namespace here and
+// looks up the replaced record.
 class MemoryShares {
  public:
   explicit MemoryShares(storage::CoreStore& store) : store_(store) {}
 
-  // Takes the shares from `map`. After the store holds what the map gives to it.
+  // Takes the shares from `map`. Call it after the store holds the partitions of the map.
   void Install(const placement::PlacementMap& map, NodeId self, CoreId core);
 
-  // Answer of Admit. `share` is set if Settle has to count what the operation stored.
+  // Result of Admit. `share` is set if Settle has to count what the operation stored.
   struct Admission {
     static constexpr std::uint32_t kUncounted = UINT32_MAX;
     bool refused = false;
@@ -61,15 +61,15 @@ class MemoryShares {
       SettleLimited(context, admission);
   }
 
-  // For changes that are made without a handler: why `growth_bytes` more do not fit, or null.
-  // Counts each time. The text lives until the next Install.
+  // For changes without a handler: returns why `growth_bytes` more do not fit, or null. Counts each
+  // time. The text lives until the next Install.
   const std::string* Refusal(PartitionId partition, std::uint64_t growth_bytes);
 
  private:
   struct Share {
     std::uint64_t bytes_max = 0;
-    // Of all partitions here. Expiry in the background is not subtracted until the next Count, so
-    // it is never too small.
+    // Sum over all partitions here. Background expiry is subtracted only at the next Count, so the
+    // sum is never too small.
     std::uint64_t bytes = 0;
     std::vector<PartitionId> partitions;
     std::string refusal;

@@ -22,11 +22,11 @@
 namespace tidepool::daemon {
 
 struct OperationCounters {
-  // Users' operations, each once, however often it waits or comes again.
+  // Users' operations, each counted once, also if it waits or is sent again.
   std::uint64_t operations = 0;
-  std::uint64_t direct_reads = 0;  // Beside them: made by clients in this core's memory.
+  std::uint64_t direct_reads = 0;  // In addition: reads by clients in this core's memory.
   std::uint64_t frames = 0;
-  std::uint64_t malformed_frames = 0;  // Of unknown senders: dropped.
+  std::uint64_t malformed_frames = 0;  // Frames of unknown senders: dropped.
 };
 
 // Owner core only. Costs a few increments per operation and one reading of the clock per frame.
@@ -53,7 +53,7 @@ class OperationMeter {
   // Counts of one group while it is planned.
   struct GroupCounts {
     SpaceCounters& space;
-    const bool counted;  // False: of a tool.
+    const bool counted;  // False for tools.
     std::uint32_t users = 0;
     std::uint32_t reads = 0;
 

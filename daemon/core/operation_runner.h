@@ -1,5 +1,5 @@
-// Runs one operation: the checks that every operation passes, its memory share, its handler, and
-// what becomes of its reply.
+// Runs one operation: the common checks, its memory share, its handler, and the completion of its
+// reply.
 //
 //   daemon/core/dispatcher -> [operation_runner] -> daemon/ops/operation -> storage
 #pragma once
@@ -36,12 +36,12 @@ class OperationRunner final : public Executor {
   const Functions* functions() const { return functions_; }
   // Shows memory to other nodes; before the first frame. Must outlive the runner. May be null.
   void set_exporter(transport::MemoryExporter* exporter) { exporter_ = exporter; }
-  // Before the first frame. What is given must stay until Stop.
+  // Before the first frame. The arguments must stay valid until Stop.
   void Start(Streams* streams, Sessions* sessions);
   void Stop();
 
-  // Answers the operation, or returns what it waits for. `reserved_bytes`: of the answers behind
-  // this one.
+  // Answers the operation, or returns its wait condition. `reserved_bytes`: bytes of the answers
+  // behind this answer.
   WaitFor Run(const Planned& planned, std::size_t reserved_bytes, std::uint64_t now_ms,
               bool may_wait, Reception& to);
 
@@ -50,15 +50,15 @@ class OperationRunner final : public Executor {
   void OnDirectReads(SessionId session, const storage::Partition& partition,
                      const DirectReads& reads) override;
 
-  // Takes the refusal of the operation whose Run has just returned WaitFor::kMemory.
+  // Returns and clears the refusal of the operation whose Run has just returned WaitFor::kMemory.
   storage::Refusal TakeRefusal() { return std::exchange(refusal_, {}); }
   ProcessGroups& groups() { return groups_; }
-  // Process groups whose waiters have something to gain. The caller empties the list.
+  // Process groups whose waiters may proceed. The caller empties the list.
   std::vector<ProcessGroups::Name>& groups_to_wake() { return groups_to_wake_; }
 
  private:
   WaitFor WaitsOnStore(Reply* reply);
-  // Refuses what a durable partition does not take.
+  // Refuses operations that durable partitions do not support.
   bool RefusesDurable(const OperationContext& context, Reply* reply) const;
 
   storage::CoreStore& store_;

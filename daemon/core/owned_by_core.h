@@ -1,4 +1,4 @@
-// What gRPC threads share with a core and only the core may touch or destroy.
+// Objects that gRPC threads share with a core and that only the core may touch or destroy.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace tidepool::daemon {
 
-// Moves `value` into a pointer that gives it back on `core`, wherever the last holder lets go. If
-// the core is gone its store is too, and so is what the value held.
+// Moves `value` into a pointer that destroys it on `core`, whichever thread releases it last. If
+// the core is gone, its store is gone too, and with it everything that the value held.
 template <typename T>
 std::shared_ptr<T> OwnedByCore(CoreGroup& cores, CoreId core, T value) {
   return std::shared_ptr<T>(new T(std::move(value)), [&cores, core](T* held) {

@@ -1,5 +1,5 @@
-// What this core owns, as the newest placement map says, and what to do with a group of operations
-// that names {partition, term}: ownership decides, not equality of epochs.
+// The partitions that this core owns by the newest placement map, and the decision on each group of
+// operations: its {partition, term} decides, not the equality of epochs.
 //
 //   daemon/core/dispatcher -> [ownership] -> storage::CoreStore
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace tidepool::daemon {
 
-// The fate of a group. `partition` is set for kRun only.
+// Decision on a group. `partition` is set for kRun only.
 struct Verdict {
   enum class Kind : std::uint8_t {
     kRun,
@@ -26,11 +26,12 @@ struct Verdict {
   };
   Kind kind = Kind::kRefuse;
   storage::Partition* partition = nullptr;
-  // Of kRefuse. kWrongEpoch for kHold too: the answer to who cannot be kept, and asks again.
+  // Code of kRefuse. kWrongEpoch for kHold too: the answer for clients that cannot be kept waiting
+  // and ask again.
   StatusCode code = StatusCode::kOk;
 };
 
-// What a core needs to know of a namespace to hold this partition of it.
+// Returns the store's options for a partition of the namespace.
 storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space,
                                              std::uint32_t index);
 
@@ -39,44 +40,44 @@ class Ownership {
  public:
   Ownership(CoreId core, storage::CoreStore& store) : core_(core), store_(store), shares_(store) {}
 
-  // Opens, re-terms and closes partitions so that the store holds exactly what `map` gives to
-  // {self, core}: those that have come in whole are adopted under their new term, others open
-  // empty. Lost partitions are not opened: they answer kDataLoss. A map that is not newer is
-  // ignored. `may_grant_durable`: what the map says of durable partitions is durable here. If not,
-  // they stay as they are, and answer kDeviceError under newer terms.
+  // Opens, re-terms and closes partitions so that the store holds exactly the partitions that `map`
+  // gives to {self, core}. Completely imported partitions are adopted under their new term; others
+  // open empty. Lost partitions are not opened: they answer kDataLoss. Ignores a map that is not
+  // newer. `may_grant_durable`: this node has durably recorded the map's durable partitions. If
+  // false, durable partitions stay as they are, and answer kDeviceError under newer terms.
   // Returns: kOk, kResourceExhausted (some partitions could not be opened; they answer it).
   Status Install(placement::PlacementMapPtr map, NodeId self, bool may_grant_durable = true);
 
-  // Before the first map: the store has read this partition back, as an incoming one. The first map
-  // that may grant it decides: it is adopted if its contents are still the partition's, else
-  // dropped.
+  // Before the first map: registers a partition that the store has read back. The first map that
+  // may grant it decides: the partition is adopted if its contents are still current, and dropped
+  // otherwise.
   void NoteRecovered(PartitionId partition) { recovered_.insert(partition.value()); }
 
-  // The common case is one look-up in the store.
+  // Decides on a group. The common case is one look-up in the store.
   Verdict Check(PartitionId partition, Term term) const {
     storage::Partition* held = store_.Find(partition);
     if (held != nullptr && held->Serves(term)) return {Verdict::Kind::kRun, held};
     return CheckSlow(partition, term);
   }
 
-  // Holds back all groups on a partition, while its contents move elsewhere: nothing is executed on
-  // it and nothing refused. It ends with Thaw, or with a map that gives the partition a newer term
-  // (served again) or takes it away (dropped); other maps do not touch it. Whoever freezes must end
-  // it, within the deadlines of those who wait. Until then what the partition holds must stay, for
-  // reads that come again are answered from it. Freezing twice is freezing once.
+  // Holds back all groups on a partition while its contents move elsewhere: nothing is executed and
+  // nothing refused. Ends with Thaw, or with a map that gives the partition a newer term (served
+  // again) or takes it away (dropped); other maps do not affect it. The caller must end the freeze
+  // within the deadlines of the waiting groups. The partition's contents must stay until then,
+  // because repeated reads are answered from them. Freezing twice equals freezing once.
   // Returns: kOk, kWrongEpoch (not served here under this term).
   StatusCode Freeze(PartitionId partition, Term term);
-  // Only the dispatcher calls it, which then runs what was held back. False: it was not frozen
-  // under this term (any more).
+  // Ends a freeze. Only the dispatcher calls it, and then runs the waiting groups. Returns false if
+  // the partition is not frozen under this term.
   bool Thaw(PartitionId partition, Term term);
 
-  // Opens a partition that no map gives yet, to copy something into it: frozen, and left alone by
-  // maps until the import ends, one that gives it to this core included. `term`: of where the
-  // copied versions come from.
+  // Opens a partition that no map has granted yet, to copy records into it. It is frozen, and maps
+  // do not touch it until the import ends, not even a map that grants it to this core. `term`: term
+  // of the copied versions.
   // Errors: kNotFound (the namespace), kResourceExhausted, kAlreadyExists.
   Status BeginImport(PartitionId partition, Term term);
-  // It is complete: serves under what the map says. False: the map does not give it to this core,
-  // or it is gone.
+  // Completes an import: the partition serves as the map says. Returns false if the map does not
+  // give it to this core, or if it is gone.
   bool EndImport(PartitionId partition);
   void CancelImport(PartitionId partition);
   bool importing(PartitionId partition) const { return importing_.contains(partition.value()); }

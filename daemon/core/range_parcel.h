@@ -1,4 +1,4 @@
-// What one core sends another of a range on its way: changes, and values in pieces, as bytes.
+// Bytes that one core sends to another while a range moves: changes, and values in pieces.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct RangeItem {
     kLargeBegin,  // A value of `number` bytes begins; the key comes with its end.
     kLargePart,   // `value` belongs at `number`.
     kLargeEnd,    // The key has the value that has come.
-    kLargeDrop,   // It has changed meanwhile: the value means nothing.
+    kLargeDrop,   // The key has changed meanwhile: the value is void.
     kEnd,         // Nothing follows.
   };
   Kind kind = Kind::kPut;
@@ -29,7 +29,7 @@ struct RangeItem {
 };
 
 void AppendItem(const RangeItem& item, std::vector<std::byte>* to);
-// REQUIRES: `*at` is where AppendItem has written one. Its views are those of `from`.
+// REQUIRES: AppendItem has written an item at `*at`. Its views refer to `from`.
 RangeItem TakeItem(const std::vector<std::byte>& from, std::size_t* at);
 
 }  // namespace tidepool::daemon

@@ -23,24 +23,24 @@ class RangeSource final : public storage::LogObserver {
   RangeSource& operator=(const RangeSource&) = delete;
 
   const RangeMove& move() const { return *move_; }
-  // A change of a key that moves goes into the stream; a large value is sent later, in pieces.
+  // Adds a change of a moving key to the stream; a large value is sent later, in pieces.
   void OnRecord(const storage::LogRecord& record) override;
-  // True: it has been cut, and what is removed from here on is the moved_out.
+  // Returns true if the range was cut; keys removed from now on are moved-out records.
   bool OnMap();
-  // Copies, or sends large values. True: there is more to do at once.
+  // Copies records, or sends large values. Returns true if there is more to do at once.
   bool Slice(std::uint64_t end_ns);
   void Flush();
-  // The first key from `key` on whose large value is still to be sent; null: none.
+  // Returns the first key from `key` on whose large value is still to be sent; null: none.
   const std::string* LargeFrom(const std::string& key) const;
   std::size_t large_left() const { return large_.size() + (sending_.has_value() ? 1 : 0); }
-  // Everything is sent, the end too; or nothing will be any more.
+  // Returns true if everything is sent, including the end, or nothing more will be.
   bool over() const { return over_; }
 
-  // RangeMoves has frozen the partition, as the target is too far behind.
+  // RangeMoves has frozen the partition, because the target is too far behind.
   bool holds = false;
 
  private:
-  // A value on its way in pieces.
+  // A value being sent in pieces.
   struct Large {
     RangeItem record;  // Without its key's bytes.
     std::string key;
@@ -60,9 +60,9 @@ class RangeSource final : public storage::LogObserver {
   bool attached_ = false;
   bool cut_ = false;
   bool over_ = false;
-  // The next key to be copied; none: all are.
+  // Next key to copy; unset: all are copied.
   std::optional<std::string> copied_up_to_;
-  bool behind_ = false;          // Without that key itself.
+  bool behind_ = false;          // Excludes that key itself.
   std::set<std::string> large_;  // Keys whose values are to be sent in pieces.
   std::optional<Large> sending_;
   std::vector<std::byte> outbox_;

@@ -1,6 +1,6 @@
-// The operations at hand: what they are, who sent them, and where their answers go.
+// The present operations: their content, their sender, and the destination of their answers.
 //
-//   daemon/core/dispatcher -> [reception] -> what runs, answers, counts and keeps operations
+//   daemon/core/dispatcher -> [reception] -> code that runs, answers, counts and keeps operations
 #pragma once
 
 #include <cstddef>
@@ -25,15 +25,17 @@ struct Planned {
   std::uint16_t index;
   std::uint16_t group;
   bool quiet = false;
-  Upload* upload = nullptr;  // Of an operation that has waited; otherwise the session has it.
+  Upload* upload =
+      nullptr;  // Upload of an operation that has waited; otherwise the session has it.
 };
 
-// A request, decoded. The dispatcher reuses one, so decoding allocates nothing once it is warm.
+// A decoded request. The dispatcher reuses one object, so decoding allocates nothing after the
+// first requests.
 struct RequestAtHand {
   wire::Request request;
   std::vector<Planned> plan;  // Operations of `request` that run now.
-  // A copy of its frame, made when the first of its groups must wait; and what the copy takes of
-  // the session's credit.
+  // A copy of its frame, made when the first of its groups must wait, and the session credit that
+  // the copy takes.
   std::shared_ptr<const std::vector<std::byte>> copy;
   std::shared_ptr<const HeldBytes> held;
 };
@@ -42,29 +44,29 @@ inline std::uint64_t DeadlineNs(const wire::Request& request, std::uint64_t rece
   return received_ns + std::uint64_t{request.header.time_left_us} * 1'000;
 }
 
-// Begins to keep the answers of the request.
+// Begins to cache the answers of the request.
 inline CachedReply* KeepFrame(Session& session, const wire::Request& request) {
   return &session.kept.Make(request.header.frame_id, request.groups.size());
 }
 
-// A value that is streamed once its answer is out.
+// A value that is streamed after its answer.
 struct AwaitingDownload {
   std::uint16_t index;
   std::shared_ptr<const storage::ValueReader> value;
 };
 
-// Owner of the operations at hand, and the way of their answers. Lives on the stack.
+// The owner of the present operations and the destination of their answers. Lives on the stack.
 struct Reception {
   Session& session;
   std::uint64_t frame_id;
   std::uint64_t received_ns;
-  CachedReply* kept;  // Null while nothing of the frame needs to be kept.
+  CachedReply* kept;  // Null while nothing of the frame needs to be cached.
   AnswerSink& sink;
-  // The position that must be durable before the answers go out; 0: none.
+  // Position that must be durable before the answers are sent; 0: none.
   std::uint64_t commit_wait = 0;
-  std::vector<AwaitingDownload> downloads = {};  // They go out with the answers.
+  std::vector<AwaitingDownload> downloads = {};  // Sent with the answers.
   bool held = false;                             // The answers wait for `commit_wait`.
-  // Bytes that answers behind the present operation need beside their entries.
+  // Bytes that answers behind the present operation need besides their entries.
   std::size_t rooms_behind = 0;
 };
 

@@ -1,5 +1,5 @@
-// Where the records of a namespace are on this node: each core looks at its own, in slices between
-// its operations.
+// Counts where the records of a namespace are on this node: each core examines its own records, in
+// slices between its operations.
 //
 //   services/node_status -> [residence] -> core_group -> storage/residence
 #pragma once
@@ -12,14 +12,15 @@
 namespace tidepool::daemon {
 
 struct PartitionResidence {
-  storage::Residence where;  // Of its keys and values; adds up to what PartitionStats says of it.
-  std::uint64_t reads = 0;   // Since it was opened here.
-  std::uint64_t device_reads = 0;  // Of these: that waited for a device.
+  storage::Residence where;        // Bytes of keys and values; the sum equals PartitionStats.
+  std::uint64_t reads = 0;         // Reads since the partition was opened here.
+  std::uint64_t device_reads = 0;  // Reads that waited for a device.
 };
 
-// By index of the partition. Looks at some 65,536 records of the node at most: of more it is a
-// sample, right to about a hundredth. Takes each core some ms, 100 us at a time. Partitions that go
-// meanwhile, and those of cores that do not answer within the deadline, are left out.
+// Returns the residence by partition index. Examines at most some 65,536 records of the node; with
+// more records it is a sample, accurate to about 1 %. Takes each core some ms, 100 us at a time.
+// Omits partitions that end meanwhile, and partitions of cores that do not answer within the
+// deadline.
 std::map<std::uint32_t, PartitionResidence> ResidenceOf(CoreGroup* cores, NamespaceId space,
                                                         Deadline deadline);
 

@@ -26,8 +26,7 @@
 
 namespace tidepool::daemon {
 
-// Returns the text of a code that does not say enough by itself. The client adds namespace and
-// node.
+// Returns a text for codes that need an explanation. The client adds namespace and node.
 std::string_view TextFor(StatusCode code);
 
 // Owner core only.
@@ -43,7 +42,7 @@ class Responder {
       : store_(store), lease_(lease), clock_(clock), ownership_(ownership), meter_(meter) {}
   Responder(const Responder&) = delete;
   Responder& operator=(const Responder&) = delete;
-  // Before the first frame. What is given must stay until Stop.
+  // Before the first frame. The arguments must stay valid until Stop.
   void Start(CoreId core, transport::Worker* worker, transport::BufferPool* pool, Streams* streams,
              Sessions* sessions);
   void Stop();

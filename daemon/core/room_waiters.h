@@ -1,4 +1,4 @@
-// Waiters for room in memory, on one core.
+// Waiters for free memory on one core.
 //
 //   daemon/core/dispatcher, daemon/core/streams, daemon/core/core_group -> [room_waiters] ->
 //   storage/core_store
@@ -29,9 +29,9 @@ inline bool WaitedForRoom(const Status& status) {
   return status.code() == StatusCode::kDeadlineExceeded && status.what() == kWaitedForRoom;
 }
 
-// Owner core only. Operations stand in the core's line, first come, first served. The first of them
-// reserves blocks in the node's line (ArenaPool), and all run with these. Values have reservations
-// of their own.
+// Owner core only. Operations stand in the core's line, first come, first served. The first
+// operation reserves blocks in the node's line (ArenaPool), and all operations run with these
+// blocks. Values have reservations of their own.
 class RoomWaiters {
  public:
   using Run = std::function<void()>;
@@ -56,8 +56,8 @@ class RoomWaiters {
 
   storage::CoreStore& store_;
   std::deque<Waiter> line_;
-  std::vector<Waiter> reserved_;                // With reservations of their own.
-  std::shared_ptr<storage::Reservation> room_;  // The first operation's.
+  std::vector<Waiter> reserved_;                // Waiters with their own reservations.
+  std::shared_ptr<storage::Reservation> room_;  // Reservation of the first operation.
 };
 
 }  // namespace tidepool::daemon

@@ -1,4 +1,4 @@
-// The sessions of one core: how they begin, lose their connection, come back and end.
+// The sessions of one core: they begin, lose their connection, come back and end.
 //
 //   Attach (gRPC, through the mailbox) -> [sessions]; frames find theirs here
 #pragma once
@@ -31,9 +31,9 @@ struct SessionGrant {
   std::shared_ptr<std::atomic<std::uint64_t>> heard_ns;  // See Session.
 };
 
-// What the answers that a core keeps may take of the heap at most, and less while records leave no
-// memory for it (heap_cover.h): of a node with `memory_bytes` a 16th for each core, 32 to 256 MiB.
-// The upper bound is what the credits of all sessions allow to be under way at once.
+// Returns the most heap that a core's cached answers may take: a 16th of `memory_bytes` per core,
+// 32 to 256 MiB. It is less while records leave no memory for it (heap_cover.h). The upper bound is
+// what the credits of all sessions allow at once.
 constexpr std::uint64_t ReplyCacheBytesMax(std::uint64_t memory_bytes) {
   return std::clamp<std::uint64_t>(memory_bytes / 16, 4 * limits::kCachedReplyBytesMax,
                                    limits::kCreditBytesBudget);
@@ -43,8 +43,8 @@ constexpr std::uint64_t ReplyCacheBytesMax(std::uint64_t memory_bytes) {
 class Sessions {
  public:
   // All must outlive it; `buffers` are the core's. `cached_bytes_max`: see ReplyCacheBytesMax.
-  // `on_shed` is told of each session that ends since too much is kept: to others its client is
-  // lost then.
+  // `on_shed` is called for each session that ends because the cache is full; other cores then end
+  // it too.
   Sessions(transport::Worker& worker, Streams& streams, const Clock& clock, HeapCover& heap,
            const transport::BufferPool& buffers, std::uint64_t cached_bytes_max,
            std::function<void(SessionId)> on_shed);
@@ -55,39 +55,39 @@ class Sessions {
   // Sets the observer of connections that are about to close; they are still open then.
   void set_on_leave(std::function<void(Session&)> on_leave) { on_leave_ = std::move(on_leave); }
 
-  // Opens `grant.id`, or resumes it if it is held: its old connection is closed first, so that
-  // nothing late of it is taken for new. Errors: kInvalidArgument, kUnavailable (connect),
-  // kOverloaded, kNotFound (a connection above 1, and the session is not held any more),
-  // kCancelled (a later attach has been here already).
+  // Opens `grant.id`, or resumes it if this core holds it. Closes the old connection first, so that
+  // its late frames are not taken for new. Errors: kInvalidArgument, kUnavailable (connect),
+  // kOverloaded, kNotFound (a connection above 1 of a session that is no longer held), kCancelled
+  // (a later attach came first).
   Status Attach(const SessionGrant& grant, const AttachRequest& request);
 
-  // For frames: the session is held and connected, by this connection. Else null.
+  // Returns the session if it is held and connected by this connection; otherwise null.
   Session* Find(std::uint64_t id, std::uint32_t connection);
-  // Null if it is not held.
+  // Returns null if the session is not held.
   Session* Find(SessionId id);
   Session* FindByEndpoint(transport::Endpoint* endpoint);
 
-  // A frame of the session has come. If more is kept for all of them than may be, others end: those
-  // first that hold more than others and have been silent longest, and last those that wait for
-  // something. They are told: a client that has all of its answers attaches anew before it sends,
-  // and loses nothing. That ends the session on all cores, so that what the client, busy or
-  // stopped, has under way on any of them ends with kUnknown.
+  // Records a frame of the session. If the cached answers exceed their bound, ends other sessions:
+  // first large and long silent sessions, last sessions that wait for an operation. Each client is
+  // notified: a client that has all of its answers attaches anew before it sends and loses nothing.
+  // The session ends on all cores, so that the operations that its client has under way end with
+  // kUnknown everywhere.
   void Heard(Session& session, std::uint64_t now_ns) {
     Touch(session, now_ns);
     if (cached_bytes_ > cached_bytes_limit_) [[unlikely]]
       KeepMore(session);
   }
 
-  // Drops the connection, which may be lost; the session waits for its client. The client is told,
-  // since its own connection to here is another one and may be well: now, and now and then until it
-  // has come back, as what tells it may be lost, too.
+  // Drops the connection, which may be broken; the session waits for its client. Notifies the
+  // client, whose own connection to this core is a different one and may work: now, and repeatedly
+  // until it attaches again, because the notification may be lost.
   void Disconnect(Session& session);
-  // Ends it: the client left, broke the protocol (then `why` is logged), or is not heard of any
-  // more. It is told. `session` is gone.
+  // Ends a session and notifies its client: the client left, was silent too long, or broke the
+  // protocol (`why` is then logged). Destroys `session`.
   void End(Session& session, std::string_view why);
 
-  // Ends sessions that were silent or without a connection for too long, and tells again those that
-  // do not come back.
+  // Ends sessions that were silent or without a connection for too long; notifies clients again
+  // that do not come back.
   void OnTimer(std::uint64_t now_ns);
 
   std::size_t size() const { return sessions_.size(); }
@@ -99,7 +99,7 @@ class Sessions {
 
  private:
   static void Touch(Session& session, std::uint64_t now_ns);
-  // For an answer that it will get, however long that takes.
+  // Returns true if the session waits for an answer that will come, however late.
   static bool Waits(const Session& session);
   void FitHeap(std::uint64_t cached_bytes);
   void KeepMore(const Session& but);
@@ -109,7 +109,7 @@ class Sessions {
   void TellAgain(std::uint64_t now_ns);
   void ExpireSilent(std::uint64_t now_ns);
 
-  // Of a session that was disconnected from here.
+  // A client that this core disconnected.
   struct Untold {
     SessionId id;
     std::uint32_t connection = 0;
@@ -125,9 +125,10 @@ class Sessions {
   HeapCover& heap_;
   const transport::BufferPool& buffers_;
   const std::uint64_t cached_bytes_max_;
-  std::uint64_t cached_bytes_limit_ = 0;  // The same or less: what is covered now.
+  std::uint64_t cached_bytes_limit_ =
+      0;  // At most cached_bytes_max_: the part that is covered now.
   std::vector<Untold> untold_;
-  std::uint64_t cached_bytes_ = 0;  // Of all cached replies: values and entries.
+  std::uint64_t cached_bytes_ = 0;  // All cached replies: values and entries.
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Session>> sessions_;
 };
 

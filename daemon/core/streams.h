@@ -1,5 +1,5 @@
-// Values that travel in parts: uploads into unpublished memory, downloads from pinned values. One
-// state machine for each direction, fed by the dispatcher, driven by the core's poll loop.
+// Values that travel in parts: uploads into unpublished memory, downloads from pinned values. Each
+// direction has a state machine, fed by the dispatcher and driven by the core's poll loop.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@
 
 namespace tidepool::daemon {
 
-// Owner core only. Knows which sessions have something to send; they are removed before they die.
+// Owner core only. Knows the sessions with parts to send; remove a session before it is destroyed.
 class Streams {
  public:
-  // `when_room`: to call TakeParked for the session's upload when what it waits for is there.
+  // `when_room`: schedules TakeParked for the session's upload when memory is available.
   using WhenRoom =
       std::function<void(SessionId session, std::uint64_t number, storage::Refusal refusal)>;
   Streams(transport::Worker& worker, transport::BufferPool& pool, storage::CoreStore& store,
@@ -29,39 +29,39 @@ class Streams {
         core_(core),
         when_room_(std::move(when_room)) {}
 
-  // A part of an upload has come, or its end (code != kOk). Its data may still change, so it is
-  // copied and not looked at. Answers with an acknowledgement at
-  // least every half window and at the end, or with the code of what went wrong. While the value
-  // waits for its memory, parts are kept back and their acknowledgement with them; the client is
-  // told so by an acknowledgement of nothing.
+  // Handles a part of an upload, or its end (code != kOk). Copies the data without checking it,
+  // because it may still change. Acknowledges at least every half window and at the end, or answers
+  // with the failure's code. While the value waits for memory, keeps the parts back and sends an
+  // acknowledgement of zero bytes, which informs the client.
   void OnPart(Session& session, const wire::StreamFrame& frame);
-  // Goes on with the parts that were kept back.
+  // Continues with the parts that were kept back.
   void TakeParked(Session& session, std::uint64_t number);
   // The client has received bytes of a download, or gives it up.
   void OnAck(Session& session, const wire::StreamFrame& frame);
 
-  // The complete upload `number` of the session, or null.
+  // Returns the complete upload `number` of the session, or null.
   storage::ValueWriter* FindUpload(Session& session, std::uint64_t number);
-  // The same, for a push that waits: the session's next upload does not end it, nor does the
-  // connection.
+  // Takes the upload out of the session, for a push that waits: the next upload or a broken
+  // connection then does not end it.
   std::unique_ptr<Upload> TakeUpload(Session& session, std::uint64_t number);
-  // The Put that names it has run or was refused: what it left of the value is given back.
+  // Ends an upload after its Put has run or was refused; frees the rest of the value.
   void EndUpload(Session& session, std::uint64_t number);
 
-  // Begins to send `reader`'s value under {frame_id, operation}; nothing if the client has gone.
+  // Begins to send `reader`'s value under {frame_id, operation}; does nothing if the client is
+  // gone.
   void StartDownload(Session& session, std::uint64_t frame_id, std::uint64_t operation,
                      std::shared_ptr<const storage::ValueReader> reader);
 
-  // Sends parts within the windows: per session at most `parts_max`. Returns the number of parts.
+  // Sends parts within the windows, at most `parts_max` per session. Returns the number of parts.
   unsigned SendParts(std::size_t parts_max);
-  // The connection is gone: downloads end, since the client asks again, and so does an upload,
-  // since the client starts it again, also when a Put that names it is refused. Kept for a client
-  // that might come back, uploads of 300 killed clients filled the memory of everybody.
+  // Ends downloads and uploads of a broken connection; the client repeats both, even after a Put
+  // that names the upload is refused. Keeping uploads for returning clients was worse: uploads of
+  // 300 killed clients filled the node's memory.
   void OnDisconnect(Session& session);
-  // Tells a client that its session is about to end, as a closed connection only tells who next
-  // sends into it.
+  // Notifies a client that its session is about to end. A closed connection alone is noticed only
+  // by the next send.
   void SayGoodbye(const Session& session);
-  // The client has finished its frames below: nobody waits for their values any more.
+  // Drops downloads of frames below `frame_id`, which the client has finished.
   void DropDownloadsBelow(Session& session, std::uint64_t frame_id);
 
  private:
@@ -73,7 +73,7 @@ class Streams {
   bool BeginUpload(Session& session, const wire::StreamHeader& part);
   void WaitForRoom(const Session& session, const Upload& upload);
   static wire::StreamHeader HeaderOf(const Upload& upload);
-  // True if a part was sent.
+  // Returns true if a part was sent.
   bool SendPart(Session& session, Download& download);
 
   transport::Worker& worker_;
@@ -81,7 +81,7 @@ class Streams {
   storage::CoreStore& store_;
   const CoreId core_;
   const WhenRoom when_room_;
-  std::vector<Session*> sending_;  // Those with downloads.
+  std::vector<Session*> sending_;  // Sessions with downloads.
 };
 
 }  // namespace tidepool::daemon

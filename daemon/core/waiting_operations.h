@@ -2,9 +2,9 @@
 //
 //   daemon/core/dispatcher -> [waiting_operations] -> operation_runner -> handler, again
 //
-// An operation waits in one of two places. IoWaiters: it has met a record on a device, or no memory
-// while some is on its way. EventWaiters: its handler waits for an item, room, a change or a
-// process group. It moves from one to the other if it meets the other reason when it runs again.
+// An operation waits in one of two places. IoWaiters: it has met a record on a device, or lacks
+// memory that is on its way. EventWaiters: its handler waits for an item, room, a change or a
+// process group. It changes its place if it meets the other reason when it runs again.
 #pragma once
 
 #include <cstddef>
@@ -33,8 +33,8 @@ namespace tidepool::daemon {
 
 // Owner core only.
 //
-// Invariants: an operation that waits has changed nothing; it has a session, or is dropped at its
-// next attempt; it is in one place, and counts there in its session (waiting_operations, or
+// Invariants: a waiting operation has changed nothing; it has a session, or is dropped at its next
+// attempt; it is in one place, and counts there in its session (waiting_operations, or
 // event_waiters and event_waiter_bytes) until it leaves.
 class WaitingOperations {
  public:
@@ -44,34 +44,34 @@ class WaitingOperations {
                     OperationRunner& runner);
   WaitingOperations(const WaitingOperations&) = delete;
   WaitingOperations& operator=(const WaitingOperations&) = delete;
-  // Before the first frame. What is given must stay until Stop.
+  // Before the first frame. The arguments must stay valid until Stop.
   void Start(Streams* streams, Sessions* sessions);
   void Stop();
 
-  // True if an operation that came again still waits, or must wait since others before it on its
-  // keys do. It will be answered.
+  // Returns true if a resent operation still waits, or must wait behind other operations on its
+  // keys. It will be answered.
   bool WaitsAlready(const Planned& planned, const RequestAtHand& at_hand, Reception& to) {
     if (event_waiters_.empty() && io_waiters_.empty()) [[likely]]
       return false;
     return FindOrQueue(planned, at_hand, to);
   }
   bool MayWait(const Session& session, const wire::Operation& operation) const;
-  // Takes an operation that has to wait for `wait_for`.
+  // Adds an operation that has to wait for `wait_for`.
   void Add(const Planned& planned, WaitFor wait_for, const RequestAtHand& at_hand, Reception& to);
   // True if the operation waits for a device or for memory.
   bool HoldsIo(SessionId session, std::uint64_t frame_id, std::uint16_t index) const {
     return !io_waiters_.empty() && io_waiters_.Holds(session, frame_id, index);
   }
 
-  // Tries what may gain from the operations of the plan, which have run.
+  // Tries waiters that may proceed after the operations of the plan, which have run.
   void WakeAfterPlan(const std::vector<Planned>& plan);
-  // Tries what waits on the partition for items or changes.
+  // Tries the waiters of the partition for items or changes.
   void Wake(PartitionId partition);
-  // Tries what waits for the process groups that the runner reports.
+  // Tries the waiters for the process groups that the runner reports.
   void WakeGroups();
-  // Tries operations that wait for their partition or their turn,
+  // Tries operations that wait for their partition or their turn.
   void RecheckIo();
-  // and all that wait for an event: after a map, and now and then.
+  // Tries all operations that wait for an event: after a map, and periodically.
   void RecheckEvents();
   // Answers operations whose time is up.
   void OnTimer(std::uint64_t now_ns);

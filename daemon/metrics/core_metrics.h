@@ -1,11 +1,11 @@
-// What a core counts while it works: operations by namespace, latencies, hot keys, slow frames.
+// Counters of a core: operations by namespace, latencies, hot keys, slow frames.
 //
 //   daemon/core/dispatcher -> [metrics/core_metrics] -> CoreGroup::Stats (a task of the core's) ->
 //   services/node_status -> Prometheus, kvctl, the status page
 //
-// The core alone writes and reads these: plain integers. Who wants to know them asks for a copy by
-// the core's mailbox. So an operation costs two increments here and nothing else, a frame two more,
-// by the clock that is read anyway.
+// Only the core reads and writes the counters, so they are plain integers; other threads ask for a
+// copy by the core's mailbox. An operation costs two increments here, a frame two more, by a clock
+// that is read anyway.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -24,21 +24,22 @@
 
 namespace tidepool::daemon {
 
-// Of one namespace on one core; since the core's start, wherever its partitions were meanwhile.
+// Counters of one namespace on one core since the core's start, for all partitions it has had.
 struct SpaceCounters {
   std::array<std::uint64_t, wire::kOpcodeEnd> operations{};  // Users' operations, by opcode.
-  std::uint64_t direct_reads = 0;  // Part of them: clients' own reads in the core's memory.
-  std::uint64_t device_reads = 0;  // Of those that read records: that waited for a device.
-  // Of its frames: received to answer posted. One that waited for a commit counts by its end.
+  std::uint64_t direct_reads = 0;  // Part of `operations`: clients' own reads in the core's memory.
+  std::uint64_t device_reads = 0;  // Reads of records that waited for a device.
+  // Time of frames from receipt to posted answer. A frame that waited for a commit counts at its
+  // end.
   LatencyBuckets frames;
-  // Of its operations that waited for a device or for memory: frame received to answer posted.
+  // Time of operations that waited for a device or for memory: frame received to answer posted.
   LatencyBuckets waits;
 };
 
 // Owner core only.
 class CoreMetrics {
  public:
-  // `slow_ns`: what takes longer is logged; 0: nothing.
+  // `slow_ns`: slower frames are logged; 0: none.
   explicit CoreMetrics(std::uint64_t slow_ns) : slow_ns_(slow_ns == 0 ? UINT64_MAX : slow_ns) {}
 
   SpaceCounters& Of(NamespaceId space) {
@@ -46,7 +47,7 @@ class CoreMetrics {
       return *last_;
     return Find(space);
   }
-  // Notes that the frame at hand has operations of the namespace.
+  // Records that the present frame has operations of the namespace.
   void AddToFrame(SpaceCounters* counters) {
     if (std::find(of_frame_.begin(), of_frame_.end(), counters) == of_frame_.end()) {
       of_frame_.push_back(counters);
@@ -58,8 +59,7 @@ class CoreMetrics {
   }
   bool IsSlow(std::uint64_t duration_ns) const { return duration_ns > slow_ns_; }
 
-  // For each of `operations`, in their order: calls `sample` with the index of those that are to be
-  // sampled.
+  // Counts `operations` in order; calls `sample` with the index of each operation to be sampled.
   template <typename Sample>
   void SampleEach(std::size_t operations, Sample sample) {
     while (sample_in_ < operations) {
@@ -69,9 +69,9 @@ class CoreMetrics {
     sample_in_ -= operations;
   }
 
-  // Every few milliseconds.
+  // Call every few milliseconds.
   void OnTimer(std::uint64_t now_ns);
-  // Those of namespaces that `is_dropped` says are gone.
+  // Removes the counters of namespaces for which `is_dropped` returns true.
   template <typename IsDropped>
   void Forget(IsDropped is_dropped) {
     last_ = nullptr;
@@ -91,7 +91,7 @@ class CoreMetrics {
 
  private:
   SpaceCounters& Find(NamespaceId space);
-  // 64 to 191, 127 on average: a fixed step could keep pace with a program's loop.
+  // Returns 64 to 191, 127 on average: a fixed step could keep pace with a program's loop.
   std::size_t NextGap() {
     random_ ^= random_ << 13;
     random_ ^= random_ >> 7;
@@ -102,7 +102,7 @@ class CoreMetrics {
   const std::uint64_t slow_ns_;
   NamespaceId last_space_;
   SpaceCounters* last_ = nullptr;
-  std::vector<SpaceCounters*> of_frame_;  // Each once; allocates nothing once it is warm.
+  std::vector<SpaceCounters*> of_frame_;  // Each namespace once; its memory is reused.
   absl::flat_hash_map<std::uint32_t, std::unique_ptr<SpaceCounters>> spaces_;
   std::size_t sample_in_ = 0;
   std::uint64_t random_ = 0x9e3779b97f4a7c15ull;

@@ -1,4 +1,4 @@
-// The keys that are asked for most, found among samples in bounded memory.
+// The most requested keys, found among samples in bounded memory.
 //
 //   daemon/core/dispatcher (a sample now and then) -> [metrics/hot_keys] -> Admin.HotKeys
 #pragma once
@@ -17,19 +17,19 @@ namespace tidepool::daemon {
 
 struct HotKey {
   NamespaceId space;
-  std::string key;              // Its first bytes, at most HotKeys::kKeyBytes.
-  std::uint64_t key_bytes = 0;  // Of the whole.
-  std::uint64_t samples = 0;    // At most so many,
-  std::uint64_t error = 0;      // and at least so many fewer.
-  std::uint64_t changes = 0;    // Of the samples since it is here.
+  std::string key;              // The key's first bytes, at most HotKeys::kKeyBytes.
+  std::uint64_t key_bytes = 0;  // Size of the whole key.
+  std::uint64_t samples = 0;    // Upper bound of the key's samples;
+  std::uint64_t error = 0;      // samples - error is the lower bound.
+  std::uint64_t changes = 0;    // Samples of changes since the key's entry was made.
 };
 
-// Owner core only. Space-saving (Metwally, Agrawal and El Abbadi, Efficient computation of frequent
-// and top-k elements in data streams, ICDT 2005): a key that has had more than 1/64 of the samples
-// is here. Halving all counts every some seconds makes that "has had lately".
+// Owner core only. Uses Space-saving (Metwally, Agrawal and El Abbadi, Efficient computation of
+// frequent and top-k elements in data streams, ICDT 2005): a key with more than 1/64 of the samples
+// has an entry. Counts are halved every few seconds, so recent samples weigh most.
 //
-// No allocation but in List. A sample costs some 40 ns, one look over 64 hashes and at most one
-// over 64 counts; one operation in 128 is sampled.
+// Only List allocates. A sample costs some 40 ns, a pass over 64 hashes and at most one over 64
+// counts; one operation in 128 is sampled.
 class HotKeys {
  public:
   static constexpr std::size_t kKeys = 64;
@@ -37,13 +37,13 @@ class HotKeys {
 
   // `hash`: KeyHash of the key.
   void Add(NamespaceId space, std::uint64_t hash, Bytes key, bool is_change);
-  // Forgets half of everything.
+  // Halves all counts.
   void Halve();
   void Clear() { *this = HotKeys(); }
 
-  // The most asked for first.
+  // Returns the entries, the most requested first.
   std::vector<HotKey> List() const;
-  // Of all keys; what List's counts are parts of.
+  // Returns the samples of all keys; List's counts are parts of it.
   std::uint64_t samples() const { return samples_; }
 
  private:
@@ -55,7 +55,7 @@ class HotKeys {
     std::array<std::byte, kKeyBytes> key{};
   };
 
-  // Apart from the rest, so that the look over them is one over a few cache lines.
+  // Separate from the entries, so that a pass over the hashes touches a few cache lines only.
   std::array<std::uint64_t, kKeys> hashes_{};
   std::array<std::uint32_t, kKeys> counts_{};  // 0: the entry is free.
   std::array<Entry, kKeys> entries_{};

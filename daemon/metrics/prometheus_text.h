@@ -1,4 +1,4 @@
-// A node's status as Prometheus reads it.
+// A node's status in Prometheus's text format.
 //
 //   services/node_status -> [metrics/prometheus_text] -> status_page/listener
 #pragma once
@@ -10,8 +10,9 @@
 
 namespace tidepool::daemon {
 
-// The text format, version 0.0.4. Of this node alone: Prometheus asks each. What sums up over cores
-// is left out while one of them does not answer, as a counter that falls looks like a new start.
+// Returns the text format, version 0.0.4, for this node alone: Prometheus asks each node. Omits
+// sums over cores while a core does not answer, because Prometheus takes a falling counter for a
+// restart.
 std::string PrometheusText(const v1::NodeStatusResponse& status, const placement::PlacementMap& map,
                            const std::string& version);
 

@@ -1,6 +1,6 @@
-// The last frames and operations that took long, of one core.
+// The last slow frames and operations of one core.
 //
-//   daemon/core/dispatcher (what took longer than --slowlog-us) -> [metrics/slow_log] ->
+//   daemon/core/dispatcher (frames above --slowlog-us) -> [metrics/slow_log] ->
 //   Admin.SlowLog
 #pragma once
 
@@ -16,37 +16,37 @@
 
 namespace tidepool::daemon {
 
-// What took the time, as far as the core knows.
+// Cause of the time, as far as the core knows.
 enum class SlowReason : std::uint8_t {
-  kWork,    // Running it; or the core's thread did not run.
+  kWork,    // Execution, or the core's thread did not run.
   kStore,   // A device, or memory that had to become free first.
-  kCommit,  // Becoming durable, with durability `sync`.
+  kCommit,  // The commit of durability `sync`.
 };
 std::string_view SlowReasonName(SlowReason reason);  // "work", "store", "commit".
 
 struct SlowEntry {
-  std::uint64_t at_ms = 0;  // Wall clock, of the answer.
+  std::uint64_t at_ms = 0;  // Wall clock of the answer.
   std::uint64_t duration_ns = 0;
   NamespaceId space;
-  wire::Opcode opcode = wire::Opcode::kNone;  // Of the first operation.
-  std::uint32_t operations = 0;               // Of the frame.
+  wire::Opcode opcode = wire::Opcode::kNone;  // Opcode of the first operation.
+  std::uint32_t operations = 0;               // Operations of the frame.
   SlowReason reason = SlowReason::kWork;
   std::uint32_t key_bytes = 0;
-  std::string key;  // Of the first operation: its first bytes, at most SlowLog::kKeyBytes.
+  std::string key;  // Key of the first operation: its first bytes, at most SlowLog::kKeyBytes.
 };
 
-// Owner core only. No allocation but in List.
+// Owner core only. Only List allocates.
 class SlowLog {
  public:
   static constexpr std::size_t kEntries = 128;
   static constexpr std::size_t kKeyBytes = 64;
 
-  // `key` of the entry is ignored: it is copied from here.
+  // Adds an entry with the key `key`; `entry.key` is ignored.
   void Add(const SlowEntry& entry, Bytes key);
   void Clear() { *this = SlowLog(); }
-  // The newest first.
+  // Returns the entries, the newest first.
   std::vector<SlowEntry> List() const;
-  std::uint64_t total() const { return total_; }  // Since the start, or Clear.
+  std::uint64_t total() const { return total_; }  // Count since the start or Clear.
 
  private:
   struct Kept {

@@ -1,5 +1,5 @@
-// What a starting node finds out before other nodes hear of it: its identity, its devices, its part
-// in which cluster, its interface and its TLS identity.
+// Start of a node before other nodes hear of it: finds its identity, its devices, its part in a
+// cluster, its interface and its TLS identity.
 //
 //   daemon/node/node -> [bootstrap] -> membership/{identity,founding,etcd_session}, storage/nvm
 //

@@ -34,10 +34,9 @@ namespace tidepool::daemon {
 // Start, WaitFormed and Drain from one thread, in this order.
 class Node {
  public:
-  // Starts everything and joins (or begins) the cluster. `stop` must outlive the node; a request
-  // ends a start that waits. `make_aggregator` makes what sends operations on for this machine's
-  // clients. Errors: one clear line per cause, from whichever part failed; kCancelled (a stop was
-  // requested).
+  // Starts everything and joins or begins the cluster. `stop` must outlive the node; a request ends
+  // a start that waits. `make_aggregator` makes the object that forwards operations of this
+  // machine's clients. Errors: one clear line per cause; kCancelled (a stop was requested).
   static Result<std::unique_ptr<Node>> Start(const LoadedOptions& loaded, StopSignal* stop,
                                              const wire::AggregatorMaker& make_aggregator);
   ~Node();
@@ -50,13 +49,13 @@ class Node {
   // "node 0 of 3 at 127.0.0.1:4410, cluster file /tmp/x.json"
   std::string Describe();
 
-  // Returns the namespaces of which records here are neither staged out nor durable. Any thread,
+  // Returns the namespaces with records here that are neither staged out nor durable. Any thread,
   // between WaitFormed and Drain; takes at most about a second.
   std::vector<cluster_file::LostNamespace> FindLosses();
 
-  // Leaves in good order: the coordinator is notified, calls in progress are answered, and the last
-  // node of a cluster takes the connection file away. `reason` names the cause of the end
-  // ("SIGTERM") for the record of what is lost.
+  // Leaves in good order: reports to the coordinator, answers calls in progress, and, as the last
+  // node of a cluster, removes the connection file. `reason` names the cause of the end ("SIGTERM")
+  // for the record of lost data.
   void Drain(const StopRequest& request, const std::string& reason);
 
  private:

@@ -1,4 +1,4 @@
-// What a node serves: its gRPC services behind their gates, and the listener of metrics and of the
+// Services of a node: its gRPC services behind their gates, and the listener of metrics and of the
 // status page.
 //
 //   daemon/node/node -> [node_services] -> services/*, status_page/*, routing/request_router

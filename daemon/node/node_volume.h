@@ -1,4 +1,4 @@
-// The node's devices, as its options name them.
+// Opens the node's devices by its options.
 //
 //   daemon/node/node -> [node_volume] -> storage/nvm/volume
 #pragma once
@@ -13,13 +13,13 @@
 
 namespace tidepool::daemon {
 
-// The first directory of --nvm-dir, where the node's identity is kept unless --data-dir says
-// otherwise; "" without --nvm-dir. It must be there: what names a mistyped directory may not make
-// it. Errors: as storage::NvmDirectory::Check.
+// Returns the first directory of --nvm-dir, where the node's identity is kept unless --data-dir is
+// given; "" without --nvm-dir. The directory must exist: a mistyped path must not create one.
+// Errors: those of storage::NvmDirectory::Check.
 Result<std::string> FirstNvmDirectory(const Options& options);
 
-// Null without --nvm-dir. Errors: as storage::Volume::Open, one clear line each, and as
-// Identity::RememberDevices.
+// Opens the volume; null without --nvm-dir. Errors: those of storage::Volume::Open and
+// Identity::RememberDevices, one clear line each.
 Result<std::unique_ptr<storage::Volume>> OpenVolume(const Options& options, Identity* identity);
 
 }  // namespace tidepool::daemon

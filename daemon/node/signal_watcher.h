@@ -1,5 +1,5 @@
-// Signals of a daemon: a drain, a drain after a while, a question first, an end at once, or a line
-// in the log and no more.
+// Signals of a daemon. Depending on the signal: a drain, a drain after a while, a question first,
+// an end at once, or only a line in the log.
 //
 //   the kernel -> [signal_watcher] -> stop_signal
 #pragma once
@@ -22,8 +22,8 @@ struct SignalWatcherOptions {
   bool is_on_terminal = false;
 };
 
-// Signals are blocked in all threads and taken by one of its own, so that no code is interrupted by
-// them. Lives as long as the process: its thread never ends.
+// Blocks the signals in all threads and takes them in a thread of its own, so they interrupt no
+// code. Lives as long as the process: its thread never ends.
 class SignalWatcher {
  public:
   SignalWatcher(const SignalWatcherOptions& options, StopSignal* stop)
@@ -39,7 +39,7 @@ class SignalWatcher {
   // The node serves from now on. `unsaved` returns a text about the data that an end would lose, or
   // "", within about a second.
   void BeginServing(std::function<std::string()> unsaved);
-  // When it returns `unsaved` has ended and is not called again.
+  // Ends `unsaved`: after the return it does not run and is not called again.
   void EndServing();
 
   // Returns the name of the signal that has requested the stop; "" before.
@@ -58,7 +58,7 @@ class SignalWatcher {
   sigset_t signals_{};
   std::mutex mutex_;
   std::function<std::string()> unsaved_;  // Empty: the node does not serve.
-  std::uint64_t asked_until_ns_ = 0;      // Of the thread alone.
+  std::uint64_t asked_until_ns_ = 0;      // Used by the watching thread only.
   std::atomic<int> ended_by_{0};
 };
 

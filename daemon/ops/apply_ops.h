@@ -1,4 +1,4 @@
-// The operation that applies a function to a record, by its number on the wire.
+// The operation that applies a function to a record.
 //
 //   daemon/ops/operation -> [daemon/ops/apply_ops] -> daemon/ops/functions, storage/hash_store
 #pragma once

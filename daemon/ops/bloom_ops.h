@@ -1,4 +1,4 @@
-// The operations of bloom namespaces: decoded request in, answer out, the filter between.
+// Handlers of operations on bloom namespaces: decoded request in, answer out.
 //
 //   client/api/bytes_bloom => daemon/core/dispatcher -> [daemon/ops/bloom_ops] ->
 //   storage/bloom_store

@@ -7,19 +7,17 @@
 
 namespace tidepool::daemon {
 
-// Of these, with what the argument is and what comes back:
-//   exchange    the new value; the old one
-//   greater     a value, kept if it is greater, byte by byte, than the present one; the one kept
-//   lesser      the same, kept if it is less
-//   or-bytes    bytes, each or-ed into the value, which grows to their number; nothing
-//   add-i64s    64-bit integers, each added to that of the value, which grows to their number,
-//   modulo
-//               2^64; nothing
-//   add-f64s    the same with doubles
-//   append-last a number of bytes (8 bytes, little-endian) and a suffix: appends it and keeps the
-//   last
-//               so many bytes; nothing
-// An absent key counts as an empty value, except to greater and lesser, which then keep the
+// Returns the functions with argument and result:
+//   exchange     the new value; returns the old value
+//   greater      a value, stored if it is greater, byte by byte; returns the stored value
+//   lesser       a value, stored if it is less; returns the stored value
+//   or-bytes     bytes, each or-ed into the value, which grows to their number; returns nothing
+//   add-i64s     64-bit integers, each added to the value's modulo 2^64; the value grows to their
+//                number; returns nothing
+//   add-f64s     doubles, added in the same way
+//   append-last  a number N (8 bytes, little-endian) and a suffix: appends the suffix and keeps the
+//                last N bytes; returns nothing
+// An absent key counts as an empty value, except for greater and lesser, which then store the
 // argument.
 const tidepool_function_table& BuiltinFunctions();
 

@@ -1,5 +1,5 @@
-// The handler of chains: several operations on keys of one partition, run without anything between
-// them.
+// The handler of chains: several operations on keys of one partition, executed without
+// interleaving.
 //
 //   daemon/core/dispatcher -> [chain_ops] -> Executor (the dispatcher) -> daemon/ops/hash_ops, once
 //   per step

@@ -17,28 +17,28 @@
 
 namespace tidepool::daemon {
 
-// Immutable once loaded; any thread. Shared objects stay loaded as long as it lives.
+// Immutable after Load; any thread. Shared objects stay loaded as long as it lives.
 class Functions {
  public:
   using Apply = int (*)(tidepool_update*);
 
-  // The built-in ones alone.
+  // Has the built-in functions only.
   Functions();
   ~Functions();
   Functions(const Functions&) = delete;
   Functions& operator=(const Functions&) = delete;
 
-  // And those of the shared objects, in their order. Errors, which name the file: kNotFound (it
-  // cannot be loaded; the text of the loader says why), kInvalidArgument (it exports no table, or
-  // one of another version, or with names that are bad or taken).
+  // Adds the functions of the shared objects, in their order. Errors, naming the file: kNotFound
+  // (it cannot be loaded; with the loader's text), kInvalidArgument (it exports no table, a table
+  // of another version, or bad or duplicate names).
   static Result<std::unique_ptr<Functions>> Load(const std::vector<std::string>& paths);
 
-  // Null: there is none of this name.
+  // Returns null if there is no function of this name.
   Apply Find(std::string_view name) const {
     const auto found = by_name_.find(name);
     return found == by_name_.end() ? nullptr : found->second;
   }
-  // For messages: all of them, by name.
+  // Returns all names, sorted, for messages.
   std::string Names() const;
 
  private:

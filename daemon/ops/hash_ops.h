@@ -1,5 +1,4 @@
-// The operations on records, of hash and ordered namespaces: decoded request in, answer out, the
-// store between.
+// Handlers of operations on records of hash and ordered namespaces: decoded request in, answer out.
 //
 //   client/api/bytes_map => daemon/core/dispatcher -> [daemon/ops/hash_ops] -> storage/hash_store
 #pragma once

@@ -1,4 +1,4 @@
-// From a record as the store shows it to one of an answer's list.
+// Converts a record of the store to a record of an answer's list.
 //
 //   storage/hash_store, ordered_store -> daemon/ops/hash_ops, ordered_ops -> [ListedOf] ->
 //   record_list
@@ -19,7 +19,7 @@ inline wire::ValueKind ValueKindOf(std::uint8_t value_flags) {
   return wire::ValueKind::kBytes;
 }
 
-// Views of what `record` views. Values that are too large to travel with others are left out.
+// Returns views of `record`'s data. Omits values that are too large to travel with others.
 inline wire::ListedRecord ListedOf(const storage::RecordView& record, bool keys_only) {
   wire::ListedRecord listed;
   listed.key = record.key;

@@ -1,4 +1,4 @@
-// What every handler of an operation takes and gives, and the table of them.
+// The interface of operation handlers, and their table.
 //
 //   daemon/core/dispatcher -> [daemon/ops/operation] -> daemon/ops/hash_ops, ... -> storage
 #pragma once
@@ -26,7 +26,7 @@ class ProcessGroups;
 struct OperationContext;
 struct Reply;
 
-// Reads that a client has made by itself: of values, and of presence alone.
+// Reads that a client made itself: of values, and of presence alone.
 struct DirectReads {
   std::uint64_t gets = 0;
   std::uint64_t looks = 0;
@@ -35,73 +35,72 @@ struct DirectReads {
 class Executor {
  public:
   virtual ~Executor() = default;
-  // Runs one operation as if it had come by itself: for what consists of several.
+  // Runs one operation as if it had arrived alone; for operations with several steps.
   virtual void Execute(const OperationContext& context, Reply* reply) = 0;
   // Counts direct reads that the client of a session reports.
   virtual void OnDirectReads(SessionId session, const storage::Partition& partition,
                              const DirectReads& reads) = 0;
 };
 
-// What a handler that cannot answer yet waits for.
+// The wait condition of a handler that cannot answer yet.
 enum class WaitFor : std::uint8_t {
   kNothing = 0,
-  kItem = 1,    // In a queue: one to pop.
-  kRoom = 2,    // In a bounded queue: for one more.
-  kChange = 3,  // Of the operation's key.
-  kGroup = 4,   // The other members of the process group that is its key.
-  // ---- No handler says these: it has met what is not there, and has changed nothing.
-  kDevice = 5,     // A record that must be read.
-  kMemory = 6,     // Room for one, which will come.
+  kItem = 1,    // An item to pop from a queue.
+  kRoom = 2,    // Room in a bounded queue.
+  kChange = 3,  // A change of the operation's key.
+  kGroup = 4,   // The other members of the process group that the key names.
+  // ---- Set outside of handlers: the operation met missing data and has changed nothing.
+  kDevice = 5,     // A record that must be read from a device.
+  kMemory = 6,     // Memory that will become available.
   kPartition = 7,  // Its partition, which is not served for the moment.
 };
 
-// What a handler needs to know. Views only; valid during the call.
+// Input of a handler. Views only; valid during the call.
 struct OperationContext {
-  storage::Partition& partition;  // Of a kind that takes the operation.
+  storage::Partition& partition;  // Its kind supports the operation.
   const wire::Operation& operation;
   std::uint64_t hash = 0;    // KeyHash of the key.
   std::uint64_t now_ms = 0;  // CoreStore::NowMs.
-  // The complete upload that a streamed Put names, else null.
+  // The complete upload that a streamed Put names; otherwise null.
   storage::ValueWriter* upload = nullptr;
-  // Where an answer that lists records or items is written; as large as the answer may be.
+  // Buffer for an answer that lists records or items; its size bounds the answer.
   MutableBytes scratch;
-  storage::CoreStore& store;  // That holds the partition.
-  // The caller may be answered later: the handler may say what it waits for instead.
+  storage::CoreStore& store;  // Store of the partition.
+  // The handler may return a wait condition instead of an answer.
   bool may_wait = false;
-  // A value that is too large for the answer may be left to Reply::stored, from where it is
-  // streamed.
+  // A value too large for the answer may be left in Reply::stored, and is streamed from there.
   bool may_stream = true;
-  // What Reply::stored may have at most if the operation takes it away: a larger value must be left
-  // where it is, since the caller would not get it.
+  // Maximum of Reply::stored for an operation that removes the value. A larger value must stay,
+  // because the caller would not get it.
   std::uint64_t taken_bytes_max = limits::kValueBytesMax;
-  // Of operations that came by frame: their session, and the process groups of this core.
+  // For operations by frame: their session, and the process groups of this core.
   SessionId session;
   ProcessGroups* groups = nullptr;
-  const Functions* functions = nullptr;  // That Apply may name; null: Apply is not taken here.
+  const Functions* functions = nullptr;  // Functions for Apply; null: Apply is refused.
   Executor* executor = nullptr;
-  transport::MemoryExporter* exporter = nullptr;  // Null: nothing is shown to other nodes.
+  transport::MemoryExporter* exporter = nullptr;  // Null: no memory is shown to other nodes.
 };
 
-// `stored` is what the value is taken from, and, if it is too large for the answer or the answer's
-// value says something else already, what is pinned to be streamed; its views end with the next
-// change of the store.
+// Output of a handler. `stored` views the value in the store. It is pinned and streamed if the
+// value is too large for the answer, or if the answer's value has another use. Its views end with
+// the next change of the store.
 struct Reply {
   wire::Answer answer;
   storage::StoredValue stored;
-  // Other than kNothing: no answer yet, nothing has changed, and the handler is to be called again.
+  // Other than kNothing: no answer yet and no change; the handler is called again.
   WaitFor wait_for = WaitFor::kNothing;
-  // Those who wait for the same process group have something to gain.
+  // Waiters for the same process group may proceed.
   bool wakes = false;
 };
 
-// `text` must outlive the answer: a literal.
+// Refuses an operation. `text` must outlive the answer: pass a literal.
 inline void Refuse(Reply* reply, StatusCode code, std::string_view text) {
   reply->answer.code = code;
   reply->answer.value = AsBytes(text);
 }
 
-// A handler never fails: what goes wrong is the answer's code, with a text in its value where the
-// code alone does not say it.
+// A handler never fails: a failure is the answer's code, with a text in its value if the code alone
+// is not clear.
 using Handler = void (*)(const OperationContext&, Reply*);
 
 struct HandlerEntry {
@@ -109,13 +108,12 @@ struct HandlerEntry {
   Handler handler;
 };
 
-// The text of an operation on a namespace whose kind does not take it, for those who did not look
-// at the kind before.
+// Text for an operation that the namespace's kind does not support.
 inline constexpr std::string_view kWrongKind =
     "this operation is not one of the namespace's kind; see: kvctl namespace list";
 
-// Whether it answers what records hold, so that it may have to wait for a device: what hit rates
-// are of. Of changes only those that give away what they remove.
+// Returns true if the operation reads records' content and so may wait for a device; hit rates
+// count these. Includes only those changes that return the removed value.
 constexpr bool ReadsRecords(wire::Opcode opcode) {
   switch (opcode) {
     case wire::Opcode::kGet:
@@ -134,8 +132,8 @@ constexpr bool ReadsRecords(wire::Opcode opcode) {
   }
 }
 
-// Returns false for questions that the client library or a description asks by itself: status and
-// metrics leave them out.
+// Returns false for requests that the client library or a description makes by itself: status and
+// metrics omit them.
 constexpr bool IsUsers(wire::Opcode opcode) {
   switch (opcode) {
     case wire::Opcode::kShow:
@@ -148,7 +146,7 @@ constexpr bool IsUsers(wire::Opcode opcode) {
   }
 }
 
-// Null if this daemon has no handler for the operation.
+// Returns null if this daemon has no handler for the operation.
 Handler FindHandler(wire::Opcode opcode);
 
 }  // namespace tidepool::daemon

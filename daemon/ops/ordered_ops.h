@@ -1,5 +1,5 @@
-// The operations on ranges of keys, of ordered namespaces: decoded request in, answer out, the
-// store between. Those on single keys are hash_ops'.
+// Handlers of operations on ranges of keys in ordered namespaces: decoded request in, answer out.
+// hash_ops has the operations on single keys.
 //
 //   client/api/bytes_ordered_map => daemon/core/dispatcher -> [daemon/ops/ordered_ops] ->
 //   storage/ordered_store

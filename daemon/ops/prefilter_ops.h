@@ -1,4 +1,4 @@
-// The operations on prefilters, by their number on the wire.
+// Handlers of operations on prefilters.
 //
 //   daemon/ops/operation -> [daemon/ops/prefilter_ops] -> storage/prefilter
 #pragma once

@@ -1,5 +1,5 @@
-// Groups of processes that meet: joining, barriers, broadcasts, reductions. A group lives on the
-// core that owns its name; its members' calls wait there for each other.
+// Process groups: joining, barriers, broadcasts, reductions. A group lives on the core that owns
+// its name; the calls of its members wait there for each other.
 //
 //   daemon/ops/process_group_ops -> [process_groups]; lost connections come from
 //   daemon/core/dispatcher
@@ -22,31 +22,31 @@
 
 namespace tidepool::daemon {
 
-// Owner core only. Each request may come any number of times: a join is known by its member's
-// number, a collective call by its step, and what has been counted is not counted again. So
-// requests are repeated safely, over broken connections too, and nothing needs to be kept for that
-// but the last result.
+// Owner core only. Each request may arrive any number of times: a join is identified by its
+// member's number, a collective call by its step, and a repetition counts once. Requests are
+// therefore repeated safely, also over broken connections, and only the last result must be kept
+// for that.
 //
-// A group's members see one result or one failure. The failures: a member left or lost its
-// connection for kLostAfterNs, or two members called different things. Then the group is broken for
-// good, and its members join anew, which makes another group under the same name.
+// All members of a group see the same result or the same failure. A group breaks for good if a
+// member leaves or loses its connection for kLostAfterNs, or if two members make different calls.
+// Its members then join again, which makes a new group of the same name.
 //
 // Memory is outside the daemon's budget for records, and bounded: kContributedBytesMax,
 // kInstancesMax groups, and kMembersMax members of all groups with some 300 bytes each, label
 // included: 75 MiB.
 //
-// Work: a join, a call or a leave costs O(1), and O(members) where it completes or breaks the
-// group. Naming who is missing costs O(members) once after each that has come or gone, however many
-// ask.
+// Work: a join, a call or a leave costs O(1), and O(members) when it completes or breaks the group.
+// Naming the missing members costs O(members) once after each arrival or departure, however many
+// callers ask.
 class ProcessGroups {
  public:
-  // A client that only lost a connection is back in milliseconds.
+  // A client that only lost its connection is back in milliseconds.
   static constexpr std::uint64_t kLostAfterNs = 2'000'000'000;
   static constexpr std::size_t kContributedBytesMax = 64ull << 20;
   static constexpr std::size_t kInstancesMax = 4'096;
   static constexpr std::size_t kMembersMax = 4 * wire::kProcessGroupSizeMax;
 
-  // Where a request came from and how far it got.
+  // Origin and progress of a request.
   struct Place {
     PartitionId partition;
     std::string_view name;
@@ -55,24 +55,26 @@ class ProcessGroups {
     bool may_wait = false;
   };
   struct Outcome {
-    bool waits = false;  // For others; nothing else is set but `wakes`.
-    bool wakes = false;  // Those who wait for this group have something to gain.
+    bool waits = false;  // The call waits for other members; only `wakes` is set besides.
+    bool wakes = false;  // Waiters for this group may proceed.
     StatusCode code = StatusCode::kOk;
-    std::string text;  // Of a failure.
+    std::string text;  // Text of a failure.
     Bytes value;       // Valid until the next call.
   };
 
-  // Errors: kInvalidArgument (another size than the others say), kAlreadyExists (the rank is
-  // taken), kDeadlineExceeded (naming who is missing), kAborted (broken), kResourceExhausted.
+  // Adds a member. Errors: kInvalidArgument (a size that differs from the other members'),
+  // kAlreadyExists (the rank is taken), kDeadlineExceeded (naming the missing members), kAborted
+  // (broken), kResourceExhausted.
   Outcome Join(const Place& place, const wire::JoinRequest& join);
-  // Errors: kInvalidArgument (members called different things, or no such rank), kDeadlineExceeded
-  // (naming who is missing), kAborted (broken, or not known any more), kResourceExhausted.
+  // Makes a collective call. Errors: kInvalidArgument (members made different calls, or no such
+  // rank), kDeadlineExceeded (naming the missing members), kAborted (broken or forgotten),
+  // kResourceExhausted.
   Outcome Meet(const Place& place, const wire::MeetRequest& meet);
   Outcome Leave(const Place& place, const wire::LeaveRequest& leave);
 
-  // The session's connection is gone.
+  // Records that the session's connection is gone.
   void Suspect(SessionId session, std::uint64_t now_ns);
-  // Breaks the groups of those who did not come back. Returns the names whose waiters are to be
+  // Breaks the groups of clients that did not come back. Returns the names whose waiters are to be
   // tried again.
   struct Name {
     PartitionId partition;
@@ -86,32 +88,32 @@ class ProcessGroups {
     std::uint64_t id = 0;
     SessionId session;
     std::string label;
-    std::int32_t rank = -1;  // Asked for; once formed its place in the list.
-    bool arrived = false;    // At the collective call under way.
+    std::int32_t rank = -1;  // Requested rank; after forming, its index in the list.
+    bool arrived = false;    // Has made the collective call under way.
     bool left = false;
     std::vector<std::byte> contribution;
   };
   struct Instance {
-    std::uint64_t id = 0;  // 0 while it forms.
+    std::uint64_t id = 0;  // 0 while the group forms.
     std::uint32_t size = 0;
-    std::uint64_t used = 0;  // When, by the count of all uses.
-    // In the order of their coming; once formed, of their ranks. Those that have left stay: while
-    // it forms until they are as many as the others.
+    std::uint64_t used = 0;  // Last use, by a count of all uses.
+    // In order of arrival; after forming, in order of ranks. Members that left stay in the list;
+    // while the group forms, only until they are as many as the others.
     std::vector<Member> members;
     std::uint32_t present = 0;                                // Members that have not left.
-    absl::flat_hash_map<std::uint64_t, std::uint32_t> by_id;  // Where in `members` they stand.
-    // Of those who asked for a rank, while it forms.
+    absl::flat_hash_map<std::uint64_t, std::uint32_t> by_id;  // Index in `members`.
+    // Requested ranks, while the group forms.
     absl::flat_hash_map<std::int32_t, std::uint64_t> id_of_rank;
-    std::string missing;  // Who is; empty: to be looked up.
+    std::string missing;  // Text that names the missing members; empty: to be determined.
     // The collective call under way, once `arrived` > 0.
     std::uint32_t arrived = 0;
-    std::uint32_t first_rank = 0;  // Who said what it is.
+    std::uint32_t first_rank = 0;  // Rank that defined the call.
     wire::CollectiveCall call;
-    // The last that is complete.
+    // The last complete call.
     std::uint64_t step = 0;
     wire::CollectiveCall done;
     std::vector<std::byte> result;
-    // Why it is of no use any more; kOk: it is.
+    // Reason why the group is unusable; kOk: usable.
     StatusCode broken = StatusCode::kOk;
     std::string why;
   };

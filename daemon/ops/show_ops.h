@@ -1,4 +1,4 @@
-// What clients that read by themselves are shown of a partition.
+// Handlers that give clients the location of a partition's memory for direct reads.
 //
 //   daemon/ops/operation -> [daemon/ops/show_ops] -> storage/core_store, transport/remote_memory
 #pragma once

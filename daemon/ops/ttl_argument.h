@@ -1,4 +1,4 @@
-// How the wire's time to live becomes the store's.
+// Converts the wire's time to live to the store's.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace tidepool::daemon {
 
-// The wire's 0 is "for ever"; an absent argument is the namespace's default.
+// Returns the store's value: the wire's 0 means for ever; an absent argument means the namespace's
+// default.
 inline std::uint64_t TtlOf(const wire::Operation& operation) {
   if (!operation.has(wire::Argument::kTtlMs)) return storage::kTtlDefault;
   const std::uint64_t ttl_ms = operation.get(wire::Argument::kTtlMs);

@@ -1,4 +1,4 @@
-// Every call has a deadline: the caller's, or the default.
+// Deadlines of gRPC calls: the caller's, or the default.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -7,19 +7,20 @@
 
 namespace tidepool::daemon {
 
-// Never later than an hour, so that nothing waits for ever on a caller who set none that counts.
+// Returns the call's deadline, at most an hour from now, so that no wait is unbounded.
 Deadline DeadlineOf(const grpc::ServerContextBase& call);
 
-// Of a call that may wait for room in memory. Ends 200 ms before the caller's deadline, at most a
-// tenth of the time that is left: gRPC gives up at the deadline without the daemon's reason.
+// Returns the deadline of a call that may wait for memory. Ends 200 ms before the caller's
+// deadline, or a tenth of the remaining time if that is less: at the deadline gRPC reports no
+// reason of the daemon.
 Deadline WriteDeadlineOf(const grpc::ServerContextBase& call);
 
-// Of one step of a stream, which as a whole has none.
+// Returns the deadline of one step of a stream; the whole stream has no deadline.
 Deadline StepDeadline();
 
-// Of a step that may have to wait for room in memory: of a job, which has no deadline of its own,
+// Returns the deadline of a step that may wait for memory: for a job, which has no deadline,
 Deadline RoomDeadline();
-// and of a call: as WriteDeadlineOf, if the caller set one.
+// and for a call: as WriteDeadlineOf, if the caller set a deadline.
 Deadline RoomDeadlineOf(const grpc::ServerContextBase& call);
 
 }  // namespace tidepool::daemon

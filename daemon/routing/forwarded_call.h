@@ -1,8 +1,8 @@
-// A call that a node passes on to the coordinator. Who gets it and is not the coordinator passes it
-// on to nobody: two nodes that take each other for it would do so for ever.
+// A call that a node forwards to the coordinator. A receiver that is not the coordinator does not
+// forward it again: two nodes that take each other for the coordinator would do so for ever.
 //
-//   services/namespaces_service, admin_service -> [routing/forwarded_call] -> the same of another
-//   node
+//   services/namespaces_service, admin_service -> [routing/forwarded_call] -> the same service of
+//   another node
 #pragma once
 
 #include <grpcpp/client_context.h>

@@ -1,5 +1,5 @@
-// Operations for partitions of other nodes: each partition's go to its owner in one call, and any
-// number of calls are under way at once.
+// Operations on partitions of other nodes. Each partition's operations go to its owner in one call;
+// any number of calls are under way at once.
 //
 //   routing/request_router -> [peer_calls] => Data.Execute of the owner
 #pragma once
@@ -18,7 +18,8 @@
 
 namespace tidepool::daemon {
 
-// One thread. `context` must outlive it. Calls that nobody has asked for are cancelled with it.
+// Used by one thread. `context` must outlive it. The destructor cancels calls whose end was not
+// taken.
 class PeerCalls {
  public:
   using Outcome = Result<std::vector<OperationOutcome>>;
@@ -28,23 +29,22 @@ class PeerCalls {
   PeerCalls(const PeerCalls&) = delete;
   PeerCalls& operator=(const PeerCalls&) = delete;
 
-  // Starts a call and does not wait. `space` and `operations` must live until its end only as far
-  // as this call: all is copied into the message. Errors: kWrongEpoch (the owner is not in the map
-  // yet).
+  // Starts a call without waiting. Copies everything into the message, so `space` and `operations`
+  // may end after the return. Errors: kWrongEpoch (the owner is not in the map yet).
   Status Start(const placement::Namespace& space, std::uint32_t partition,
                const std::vector<wire::Operation>& operations, std::size_t value_bytes_max,
                std::size_t answer_bytes_max, Deadline deadline, std::size_t tag);
   std::size_t under_way() const { return under_way_; }
 
-  // Waits for the end of some call, at the latest its deadline, and returns its tag. One outcome
-  // per operation. Errors of the outcome: the owner's refusals as CoreGroup::Execute has them;
-  // kUnavailable, kDeadlineExceeded (a read got no answer), kUnknown (nor did a change).
+  // Waits until some call ends, at most until its deadline, and returns its tag. One outcome per
+  // operation. Errors of the outcome: the owner's refusals (see CoreGroup::Execute); kUnavailable,
+  // kDeadlineExceeded (a read without an answer), kUnknown (a change without an answer).
   std::size_t Next(Outcome* outcome);
 
  private:
   struct Call {
     std::size_t tag = 0;
-    std::string node;  // For people.
+    std::string node;  // Text for people.
     std::vector<wire::Opcode> opcodes;
     bool mutates = false;
     grpc::ClientContext context;
@@ -55,7 +55,7 @@ class PeerCalls {
   static Outcome OutcomeOf(const Call& call);
 
   const RouterContext& context_;
-  std::unique_ptr<grpc::CompletionQueue> queue_;  // Made by the first call.
+  std::unique_ptr<grpc::CompletionQueue> queue_;  // Created by the first call.
   std::vector<std::unique_ptr<Call>> calls_;
   std::size_t under_way_ = 0;
 };

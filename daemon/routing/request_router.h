@@ -1,4 +1,4 @@
-// Brings operations that came over gRPC to the owners of their keys, on this node or another.
+// Routes gRPC operations to the owners of their keys, on this node or another.
 //
 //   services/data_service, services/bulk_service -> [request_router] -> core_group, or
 //   routing/peer_calls
@@ -19,27 +19,27 @@ class RequestRouter {
  public:
   explicit RequestRouter(RouterContext context) : context_(std::move(context)) {}
 
-  // Errors: kInvalidArgument (no namespace can have this name), kNotFound (no such namespace,
-  // naming those that there are), kUnavailable (forming).
+  // Errors: kInvalidArgument (an impossible name), kNotFound (no such namespace; lists the existing
+  // namespaces), kUnavailable (forming).
   Result<std::shared_ptr<const placement::Namespace>> FindNamespace(std::string_view name) const;
-  // The same for what only the kinds `needs` have. Errors: also as WrongKind.
+  // Finds a namespace of one of the kinds `needs`. Errors: also those of WrongKind.
   Result<std::shared_ptr<const placement::Namespace>> FindNamespaceFor(std::string_view name,
                                                                        std::string_view doing,
                                                                        KindMask needs) const;
 
-  // Runs operations on any keys of one namespace, in order per key; each gets an outcome. All
-  // owners work at once; one that does not answer costs only its own keys, which end a little
-  // before the deadline, so that the others' outcomes still reach the caller. Refusals because of
-  // an old map are retried within the deadline. Keys and values must outlive the call. Values above
-  // `value_bytes_max`, and those that exceed kCallAnswerBytesMax together, are left out; operations
-  // that would take such a value away leave it, and end as kOutOfRange.
+  // Runs operations on any keys of one namespace, in order per key; returns an outcome for each.
+  // All owners work at the same time. An owner that does not answer costs only its own keys: they
+  // end a little before the deadline, so that the other outcomes still reach the caller. Retries
+  // refusals of an old map within the deadline. Keys and values must outlive the call. Omits values
+  // above `value_bytes_max`, and values that exceed kCallAnswerBytesMax together. An operation that
+  // would remove such a value leaves it and fails with kOutOfRange.
   std::vector<OperationOutcome> Execute(std::string_view space,
                                         const std::vector<wire::Operation>& operations,
                                         std::size_t value_bytes_max, Deadline deadline);
   OperationOutcome ExecuteOne(std::string_view space, const wire::Operation& operation,
                               std::size_t value_bytes_max, Deadline deadline);
 
-  // Operations without a key, on one partition. One try: the caller knows what to do. `is_users`:
+  // Runs operations without a key on one partition. Does not retry; the caller decides. `is_users`:
   // as CoreGroup::Execute, on this node.
   Result<std::vector<OperationOutcome>> ExecuteAt(const placement::Namespace& space,
                                                   std::uint32_t partition,
@@ -47,7 +47,7 @@ class RequestRouter {
                                                   std::size_t value_bytes_max, Deadline deadline,
                                                   bool is_users = true);
 
-  // Why `place` cannot serve now, or kOk.
+  // Returns why `place` cannot serve now, or kOk.
   Status CheckPlace(const placement::Namespace& space,
                     const placement::PartitionPlace& place) const;
 

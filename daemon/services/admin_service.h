@@ -1,4 +1,4 @@
-// The Admin service: looking at and stopping a daemon.
+// The Admin service: inspects and stops a daemon.
 //
 //   gRPC -> gates -> [services/admin_service] -> node_state.request_stop; Admin of other nodes
 #pragma once
@@ -42,7 +42,7 @@ class AdminService final : public v1::Admin::Service {
   Status StopCluster(const grpc::ServerContext& call, const v1::StopRequest& request,
                      v1::StopResponse* response);
   void StopOthers(Deadline deadline, v1::StopResponse* response);
-  // Until the nodes named have left, so that the last one can tidy up behind them.
+  // Waits until the given nodes have left, so that the last node can clean up after them.
   void WaitUntilLeft(const std::vector<NodeId>& nodes, Deadline deadline);
 
   NodeState& node_;

@@ -1,4 +1,4 @@
-// Whether a gRPC call carries the job token.
+// Checks that a gRPC call carries the job token.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -14,27 +14,27 @@
 
 namespace tidepool::daemon {
 
-// Hears which connections have shown the job token. Thread-safe.
+// Observer of connections that have shown the job token. Thread-safe.
 class TokenObserver {
  public:
   virtual ~TokenObserver() = default;
-  // False: no connection is left that has not shown it, so OnToken need not be called.
+  // Returns false if every connection has shown the token, so OnToken need not be called.
   virtual bool has_strangers() const = 0;
   // `peer`: gRPC's name of the connection, "ipv4:10.0.0.7:4711".
   virtual void OnToken(const std::string& peer) = 0;
 };
 
-// Thread-safe. Refuses everything until the token is set.
+// Thread-safe. Refuses every call until the token is set.
 class Authenticator {
  public:
-  // Once, before the cluster is published.
+  // Sets the token once, before the cluster is published.
   void SetToken(std::string token);
-  // OK, UNAUTHENTICATED, or UNAVAILABLE (the node has no token yet).
+  // Returns OK, UNAUTHENTICATED, or UNAVAILABLE (the node has no token yet).
   grpc::Status Check(const grpc::ServerContextBase& call) const;
-  // From now on `observer` hears of each call with the token, until this is called with null, by
-  // which time no call may be in progress.
+  // Calls `observer` for each call with the token from now on, until the next Observe. Pass null to
+  // end; no call may then be in progress.
   void Observe(TokenObserver* observer) { observer_ = observer; }
-  // Of a value of the header "authorization".
+  // Checks a value of the header "authorization".
   bool IsRight(std::string_view header) const;
 
  private:
@@ -46,8 +46,8 @@ class Authenticator {
   mutable log::Limited refused_;
 };
 
-// gRPC brings its own reflection service, which knows no tokens. This empties what such a call
-// sends before the service sees it and ends the call with UNAUTHENTICATED; health is left open.
+// Returns a guard for gRPC's reflection service, which does not check tokens. The guard empties the
+// message of a call without the token and ends the call with UNAUTHENTICATED. Health stays open.
 std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> MakeReflectionGuard(
     const Authenticator* authenticator);
 

@@ -8,8 +8,7 @@
 
 namespace tidepool::daemon {
 
-// Thread-safe; `router` must outlive it. Streams have no default deadline: each of their steps has
-// one.
+// Thread-safe; `router` must outlive it. Streams have no default deadline; each step has one.
 class BulkService final : public v1::Bulk::Service {
  public:
   explicit BulkService(RequestRouter* router) : router_(*router) {}

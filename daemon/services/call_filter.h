@@ -1,10 +1,9 @@
-// Refuses calls without the job token as soon as their headers are there, once they are a flood.
+// Refuses calls without the job token when their headers arrive, if there are too many.
 //
 //   gRPC -> [services/call_filter] -> gates
 //
-// A gate refuses such a call, too, with more to say; but a gate sees a call only when its whole
-// message has arrived and a thread is free, and gRPC 1.51 keeps calls that wait for this without a
-// bound.
+// A gate also refuses such calls, with a clearer text. But a gate sees a call only after its whole
+// message has arrived and a thread is free, and gRPC 1.51 keeps waiting calls without a bound.
 #pragma once
 
 #include <grpcpp/security/server_credentials.h>
@@ -22,17 +21,17 @@ namespace tidepool::daemon {
 
 class ConnectionGuard;
 
-// Thread-safe. Lets through each call with the token, and of the others 64 at once and 32 a second:
-// health checks, logins, and wrong tokens, for which the gate has the clear words.
+// Thread-safe. Admits every call with the token. Of other calls admits 64 at once and 32 a second:
+// health checks, logins and wrong tokens, which the gate answers clearly.
 class CallFilter {
  public:
   explicit CallFilter(const Authenticator* authenticator) : authenticator_(*authenticator) {}
 
-  // Tells the guard of floods, and of calls with the token, from now on. Null: no more.
+  // Sets the guard to notify of floods and of calls with the token. Null: none.
   void set_guard(ConnectionGuard* guard);
 
-  // True: the call may go on. `authorization`: its header's value, empty if there is not one.
-  // `is_ours`: of a service with a gate.
+  // Returns true if the call may continue. `authorization`: the header's value, empty if there is
+  // not exactly one. `is_ours`: its service has a gate.
   bool Admit(std::string_view authorization, bool is_ours);
 
  private:
@@ -45,8 +44,8 @@ class CallFilter {
   std::uint64_t refilled_ns_ = 0;
 };
 
-// Credentials of a server whose calls go through `filter`, which must outlive the server. By TLS
-// unless `tls` is null; it is used during this call.
+// Returns server credentials whose calls go through `filter`, which must outlive the server. Uses
+// TLS unless `tls` is null; reads it during this call only.
 std::shared_ptr<grpc::ServerCredentials> FilteredCredentials(const cluster_file::TlsIdentity* tls,
                                                              CallFilter* filter);
 

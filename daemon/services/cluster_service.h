@@ -17,7 +17,8 @@ class ClusterService {
  public:
   explicit ClusterService(NodeState* node) : node_(*node) {}
 
-  // Coordinator only; others answer UNAVAILABLE, so that the caller looks for it anew.
+  // Only the coordinator admits nodes. Other nodes answer UNAVAILABLE, so that the caller looks for
+  // the coordinator again.
   grpc::Status Join(grpc::ServerContext* call, const v1::JoinRequest* request,
                     v1::JoinResponse* response);
   grpc::Status Heartbeat(grpc::ServerContext* call, const v1::HeartbeatRequest* request,
@@ -25,13 +26,13 @@ class ClusterService {
   grpc::Status Leave(grpc::ServerContext* call, const v1::LeaveRequest* request,
                      v1::LeaveResponse* response);
 
-  // Answers at the latest after four fifths of the caller's time, so that the caller gets the map
-  // and not a deadline error.
+  // Answers within four fifths of the caller's time, so that the caller gets the map and not a
+  // deadline error.
   grpc::ServerUnaryReactor* GetMap(grpc::CallbackServerContext* call,
                                    const v1::GetMapRequest* request, v1::GetMapResponse* response);
   grpc::Status Status(grpc::ServerContext* call, const v1::StatusRequest* request,
                       v1::StatusResponse* response);
-  // The one call that comes without the job token: the credential is its proof.
+  // The only call without the job token; its credential is checked instead.
   grpc::Status Login(grpc::ServerContext* call, const v1::LoginRequest* request,
                      v1::LoginResponse* response);
   grpc::Status Attach(grpc::ServerContext* call, const v1::AttachRequest* request,

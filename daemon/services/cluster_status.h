@@ -1,5 +1,4 @@
-// What all nodes say of themselves, and the map of their namespaces: what kvctl status and the
-// status page show.
+// Status of all nodes and the map of their namespaces, for kvctl status and the status page.
 //
 //   Cluster.Status, status_page -> [cluster_status] -> node_status
 #pragma once
@@ -9,7 +8,7 @@
 
 namespace tidepool::daemon {
 
-// Of a node that has joined. Takes a second at most for nodes that do not answer.
+// Fills `response` on a node that has joined. Waits at most a second for nodes that do not answer.
 void CollectClusterStatus(NodeState* node, Deadline deadline, v1::StatusResponse* response);
 
 }  // namespace tidepool::daemon

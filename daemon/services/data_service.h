@@ -8,7 +8,7 @@
 
 namespace tidepool::daemon {
 
-// Thread-safe; `router` must outlive it. Calls without a deadline get the default one.
+// Thread-safe; `router` must outlive it. Calls without a deadline get the default deadline.
 class DataService final : public v1::Data::Service {
  public:
   explicit DataService(RequestRouter* router) : router_(*router) {}

@@ -1,4 +1,4 @@
-// What all gates have: the check of the job token, then the call.
+// Base of all gates: checks the job token before the call.
 #pragma once
 
 #include <grpcpp/server_context.h>
@@ -7,8 +7,8 @@
 
 namespace tidepool::daemon {
 
-// Thread-safe; the authenticator must outlive it. A gate derives from it and from the generated
-// service, and passes each method on to the service behind it.
+// Thread-safe; the authenticator must outlive it. A gate derives from Gate and from the generated
+// service, and forwards each method to the service behind it.
 class Gate {
  public:
   explicit Gate(const Authenticator& authenticator) : authenticator_(authenticator) {}

@@ -1,6 +1,6 @@
-// What stands before every service: no call gets through without the job token. A method that is
-// not passed on here answers UNIMPLEMENTED, so a forgotten one is closed, not open; a test calls
-// every method of every service without a token.
+// The gates before all services: no call passes without the job token. A method that a gate does
+// not forward answers UNIMPLEMENTED, so a forgotten method is closed, not open. A test calls every
+// method of every service without a token.
 //
 //   gRPC -> [services/gates] -> services/*_service
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace tidepool::daemon {
 
-// What is behind the gates; all must outlive them. Null: the gate is left out.
+// Services behind the gates; all must outlive them. Null: that gate is left out.
 struct GatedServices {
   ClusterService* cluster = nullptr;
   v1::Namespaces::Service* namespaces = nullptr;
@@ -28,7 +28,7 @@ struct GatedServices {
   v1::Bulk::Service* bulk = nullptr;
 };
 
-// To register with the gRPC builder; they must outlive its services.
+// Returns the gates to register with the gRPC builder; they must outlive its services.
 std::vector<std::unique_ptr<grpc::Service>> MakeGates(const Authenticator* authenticator,
                                                       const GatedServices& services);
 

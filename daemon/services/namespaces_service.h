@@ -33,23 +33,24 @@ class NamespacesService final : public v1::Namespaces::Service {
                            v1::CommitSplitResponse* response) override;
 
  private:
-  // Passes a call on to the coordinator's node; its answer, status and all, is ours. Then waits
-  // until this node has the map that the answer speaks of, so that the caller can go on here.
+  // Forwards a call to the coordinator's node and returns its answer and status. Then waits until
+  // this node has the map of the answer, so that the caller can continue here.
   template <typename Request, typename Response, typename Method>
   grpc::Status Forward(grpc::ServerContext* call, const Request& request, Response* response,
                        Method method);
-  // Whether the nodes that answer have room for such a filter. Asked before it is made, so that
-  // nobody opens one that can never serve. Errors: kResourceExhausted naming the node,
+  // Checks that the answering nodes have room for a filter before it is created, because a filter
+  // that does not fit could never serve. Errors: kResourceExhausted naming the node,
   // kInvalidArgument.
   Status CheckFilterFits(Kind kind, const placement::NamespaceOptions& options, Deadline deadline);
-  // Wall time in ms of the node's oldest mark. Errors: as PersistNode, of the node.
+  // Returns the wall time in ms of the node's oldest checkpoint. Errors: those of PersistNode on
+  // the node.
   Result<std::uint64_t> PersistAt(const placement::Node& node, const std::string& name,
                                   Deadline deadline);
   void DescribeFilter(const placement::Namespace& space, Deadline deadline,
                       v1::DescribeNamespaceResponse* response);
   Result<std::uint32_t> RangeToSplit(const placement::Namespace& space,
                                      const v1::SplitNamespaceRequest& request, Deadline deadline);
-  // Within the deadline, at most a second.
+  // Waits within the deadline, at most a second.
   void WaitUntilInstalled(Epoch epoch, Deadline deadline);
 
   NodeState& node_;

@@ -21,10 +21,10 @@ namespace tidepool::daemon {
 // Start and Stop once each, from one thread; the rest from any thread.
 class ServiceHost {
  public:
-  // Listens on `interface` and `port` (0: any free one). Health is NOT_SERVING until SetHealth.
-  // By TLS only, unless `tls` is null; it is used during this call.
-  // `authenticator` and everything in `services` must outlive it; `more` are further gates.
-  // `memory_bytes`: of the node, which bounds what gRPC may take.
+  // Listens on `interface` and `port` (0: any free port). Health is NOT_SERVING until SetHealth.
+  // Uses TLS only, unless `tls` is null; reads it during this call only. `authenticator` and
+  // everything in `services` must outlive it; `more` are further gates. `memory_bytes`: memory of
+  // the node, which bounds gRPC's part.
   // Errors: those of CheckPort, kUnavailable, kResourceExhausted (no descriptor, no thread).
   static Result<std::unique_ptr<ServiceHost>> Start(
       const NetworkInterface& interface, std::uint32_t port, const cluster_file::TlsIdentity* tls,
@@ -32,16 +32,16 @@ class ServiceHost {
       std::vector<std::unique_ptr<grpc::Service>> more);
   ~ServiceHost();
 
-  // host:port that others reach it by.
+  // host:port for other nodes.
   const std::string& address() const { return address_; }
 
-  // Of the whole node: whether its cluster has formed and it serves.
+  // Sets the node's health: its cluster has formed and it serves.
   void SetHealth(bool serving);
-  // From now on the health service "tidepool.cluster.<uuid>" says SERVING: so a starter can ask
-  // without a token whether an address is really that cluster's.
+  // Sets the health service "tidepool.cluster.<uuid>" to SERVING. A starter can then check without
+  // a token that an address belongs to that cluster.
   void ShowCluster(const std::string& cluster_uuid);
 
-  // Refuses new calls, gives those in progress until the deadline.
+  // Refuses new calls; calls in progress may continue until the deadline.
   void Stop(Deadline deadline);
 
  private:
@@ -58,8 +58,8 @@ class ServiceHost {
   std::unique_ptr<ConnectionGuard> guard_;
 };
 
-// Sends gRPC's own log lines to ours, as debug: they are about connections that failed, which the
-// calls report. Once per process.
+// Sends gRPC's own log lines to our log as debug. They are about failed connections, which the
+// calls report too. Once per process.
 void RouteGrpcLog();
 
 }  // namespace tidepool::daemon

@@ -23,7 +23,7 @@ class SnapshotsService final : public v1::Snapshots::Service {
                           grpc::ServerWriter<v1::ImagesProgress>* writer) override;
 
  private:
-  // Also a namespace that was made just now, of which this node has not heard yet.
+  // Also finds a new namespace that this node's map does not have yet.
   Result<std::shared_ptr<const placement::Namespace>> FindNamespace(const std::string& name,
                                                                     std::uint32_t id) const;
   void Drop(const placement::Namespace& space) const;

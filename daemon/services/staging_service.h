@@ -1,4 +1,4 @@
-// The Staging service: jobs for callers, and parts of jobs for other nodes.
+// The Staging service: jobs of callers, and parts of jobs of other nodes.
 //
 //   gRPC -> [services/staging_service] -> staging/jobs, stage/part, staging/part_list
 #pragma once
@@ -18,7 +18,7 @@ class StagingService final : public v1::Staging::Service {
   StagingService(RequestRouter* router, SavedRegistry* saved)
       : router_(*router), saved_(*saved), jobs_(router, saved) {}
 
-  // Cancels all jobs and takes no more: before the cores stop.
+  // Cancels all jobs and accepts no more; call before the cores stop.
   void Stop() { jobs_.Stop(); }
 
   grpc::Status Start(grpc::ServerContext* call, const v1::StartStageRequest* request,
@@ -42,7 +42,7 @@ class StagingService final : public v1::Staging::Service {
                         v1::SeesFileResponse* response) override;
 
  private:
-  // Also a namespace that was made just now, of which this node has not heard yet.
+  // Also finds a new namespace that this node's map does not have yet.
   Result<std::shared_ptr<const placement::Namespace>> FindNamespace(const std::string& name) const;
   Result<std::shared_ptr<staging::Job>> FindJob(const std::string& id) const;
 

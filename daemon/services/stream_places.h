@@ -9,14 +9,14 @@
 
 namespace tidepool::daemon {
 
-// A piece that nobody reads stays in gRPC's buffers, up to 1.4 MiB for each call, and gRPC's quota
-// does not count bytes that are on their way out. So few such calls run at once; the next ones wait
-// for a place. Thread-safe.
+// Limits the calls that stream large answers. A piece that the client does not read stays in gRPC's
+// buffers, up to 1.4 MiB per call, and gRPC's quota does not count outgoing bytes. So few of these
+// calls run at once; later calls wait for a place. Thread-safe.
 class StreamPlaces {
  public:
   explicit StreamPlaces(int places) : free_(places) {}
 
-  // Waits up to `wait` for a place. False: none became free.
+  // Waits up to `wait` for a place. Returns false if none became free.
   bool Take(std::chrono::milliseconds wait) {
     std::unique_lock lock(mutex_);
     if (!freed_.wait_for(lock, wait, [this] { return free_ > 0; })) return false;

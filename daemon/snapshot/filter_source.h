@@ -11,8 +11,8 @@
 
 namespace tidepool::daemon::snapshot {
 
-// The blocks that have bits, and the inserts behind the walk that have set one. Bits are only ever
-// set, so a block that a union has changed is sent again as it is then; holds which.
+// Sends the blocks with bits, and behind the walk the inserts that set a bit. Bits are never
+// cleared. A block changed by a union is sent again in its new state; `again_` holds these blocks.
 class FilterSource final : public PartitionSource, private storage::BloomStore::Observer {
  public:
   FilterSource(storage::CoreStore& store, PartitionId partition);
@@ -29,8 +29,8 @@ class FilterSource final : public PartitionSource, private storage::BloomStore::
   std::uint64_t Next();
 
   std::uint64_t blocks_ = 0;
-  std::uint64_t next_ = 0;         // The first one that was not passed.
-  std::set<std::uint64_t> again_;  // Passed ones.
+  std::uint64_t next_ = 0;         // First block that the walk has not passed.
+  std::set<std::uint64_t> again_;  // Passed blocks.
   std::uint64_t agains_ = 0;
 };
 

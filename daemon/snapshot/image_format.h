@@ -1,9 +1,9 @@
-// The bytes of a partition's image in a file: storage/FORMAT.md has them one by one.
+// The bytes of a partition's image in a file: storage/FORMAT.md describes each byte.
 //
 //   partition_source -> [AppendItem] -> file => [ImageDecoder] -> load_images
 //
-// A file is a preface and items in the order in which they happened. Who obeys them one after the
-// other has, behind the last one, what the partition held at its end.
+// A file is a preface and items in order of time. Applying all items in order gives the partition's
+// content at the end of the image.
 #pragma once
 
 #include <cstdint>
@@ -15,46 +15,46 @@
 namespace tidepool::daemon::snapshot {
 
 inline constexpr std::uint32_t kImageFormat = 1;
-// Of an item: larger values come in parts.
+// Maximum value of an item; larger values come in parts.
 inline constexpr std::size_t kItemValueBytesMax = 2 * 1024 * 1024;
 
 struct ImageItem {
   enum class Kind : std::uint8_t {
     kPut = 1,     // The key has this value.
-    kDelete,      // The key is gone.
-    kLargeBegin,  // The key will have a value of `number` bytes, whose parts follow.
-    kLargePart,   // The next bytes of it, which belong at `number`.
-    kLargeEnd,    // The key has it.
-    kLargeDrop,   // It has changed meanwhile: the parts mean nothing.
-    kEnd,         // Nothing follows; `number` items came before, `version` is that of the image.
-    kBlock,       // Of a filter: the bits of its block `number` are also set.
-    kInsert,      // Of a filter: the value whose hash is `number` was inserted.
+    kDelete,      // The key is deleted.
+    kLargeBegin,  // The key will have a value of `number` bytes; its parts follow.
+    kLargePart,   // The bytes of that value from offset `number` on.
+    kLargeEnd,    // The value is complete.
+    kLargeDrop,   // The key has changed meanwhile: the parts are void.
+    kEnd,         // End of the image: `number` items came before; `version` is the image's.
+    kBlock,       // For a filter: also set the bits of block `number`.
+    kInsert,      // For a filter: a value with hash `number` was inserted.
   };
   Kind kind = Kind::kPut;
-  std::uint8_t value_flags = 0;  // As storage::LogRecord has them.
-  Bytes key;                     // Of a queue's item as storage::ItemKey has it.
+  std::uint8_t value_flags = 0;  // Flags of storage::LogRecord.
+  Bytes key;                     // For an item of a queue: storage::ItemKey.
   Bytes value;
   Bytes value_tail;  // Follows `value`; writing only.
   std::uint64_t version = 0;
-  std::uint64_t expiry_ms = 0;  // Absolute wall time; 0 is never.
+  std::uint64_t expiry_ms = 0;  // Absolute wall time; 0: never.
   std::uint64_t number = 0;
 
-  std::size_t bytes() const;  // In the file.
+  std::size_t bytes() const;  // Size in the file.
 };
 
-// What a file begins with.
+// Returns the first bytes of a file.
 std::string ImagePreface();
 void AppendItem(const ImageItem& item, std::string* to);
 
-// Of one file, from its beginning. Total: any bytes give items or a failure, and no more memory
-// than they have themselves.
+// Decodes one file from its beginning. Total: any bytes give items or a failure, and use no more
+// memory than their own size.
 class ImageDecoder {
  public:
-  // Takes the next item off the front of `*rest`, which its views are of. False: more bytes are
-  // needed to know it, at most kItemBytesMax. Errors: kDataLoss (no such file, or one that is
-  // damaged), kUnimplemented (of a format that this version does not know).
+  // Removes the next item from the front of `*rest`; its views refer to `*rest`. Returns false if
+  // more bytes are needed, at most kItemBytesMax.
+  // Errors: kDataLoss (not an image, or damaged), kUnimplemented (an unknown format).
   Result<bool> Next(Bytes* rest, ImageItem* item);
-  // The end has come; nothing may follow.
+  // Returns true after the end item; nothing may follow.
   bool ended() const { return ended_; }
   std::uint64_t items() const { return items_; }
 

@@ -1,4 +1,4 @@
-// Who obeys the items of an image, by kind of the namespace.
+// Applies the items of an image, by kind of the namespace.
 //
 //   load_images -> [image_target] -> record_target, item_target, filter_target
 #pragma once
@@ -12,7 +12,7 @@
 
 namespace tidepool::daemon::snapshot {
 
-// One thread; blocks. What it is made of must outlive it.
+// One thread; blocks. The arguments of Make must outlive it.
 class ImageTarget {
  public:
   // Errors: kUnavailable (this node is not in the map).
@@ -20,33 +20,34 @@ class ImageTarget {
                                                    const placement::Namespace& space);
   virtual ~ImageTarget() = default;
 
-  // Which file comes next. Errors: kFailedPrecondition (its partition is another node's).
+  // Begins a file. Errors: kFailedPrecondition (its partition is another node's).
   virtual Status Begin(const v1::ImageFile& file) = 0;
-  // Whether it must have looked at all items of a file before it obeys the first.
+  // Returns true if all items of a file must be checked before the first is applied.
   virtual bool looks_first() const { return false; }
   virtual Status Look(const ImageItem& /*item*/) { return OkStatus(); }
-  // Later, at the next Flush at latest.
+  // Applies an item, at the next Flush at the latest.
   virtual Status Obey(const ImageItem& item) = 0;
-  // From here on what items have viewed may go.
+  // Applies all pending items; their views may end after the return.
   virtual Status Flush() = 0;
 };
 
-// Of kinds hash and ordered: puts and deletes, wherever the keys belong.
+// For kinds hash and ordered: puts and deletes on the owners of the keys.
 Result<std::unique_ptr<ImageTarget>> MakeRecordTarget(RequestRouter* router,
                                                       const placement::Namespace& space);
-// Of kinds queue and priority: pushes into the partition of the same number, which is here.
+// For kinds queue and priority: pushes into the partition of the same number, which is on this
+// node.
 std::unique_ptr<ImageTarget> MakeItemTarget(RequestRouter* router,
                                             const placement::Namespace& space);
-// Of kind bloom: bits of the partition of the same number, which is here.
+// For kind bloom: sets bits of the partition of the same number, which is on this node.
 std::unique_ptr<ImageTarget> MakeFilterTarget(RequestRouter* router,
                                               const placement::Namespace& space);
 
-// The partition that a file is of, if this node has it. Errors: kInvalidArgument,
+// Returns the place of a file's partition on this node. Errors: kInvalidArgument,
 // kFailedPrecondition.
 Result<placement::PartitionPlace> PlaceOf(const RequestRouter& router,
                                           const placement::Namespace& space,
                                           const v1::ImageFile& file);
-// What was left of its time to live when the image was taken; 0: for ever. None: it was over.
+// Returns the remaining time to live at the time of the image; 0: for ever; unset: expired.
 std::optional<std::uint64_t> TtlOf(const ImageItem& item, std::uint64_t taken_at_ms);
 
 }  // namespace tidepool::daemon::snapshot

@@ -14,19 +14,19 @@
 
 namespace tidepool::daemon::snapshot {
 
-// Items never change, so the stream has each at most once, and behind those that have left
-// meanwhile a kDelete. What is leased or given back stays.
+// Items never change, so the stream has each item at most once, and a kDelete for each sent item
+// that has left since. Leased and returned items stay.
 //
-// Order: of equal priority the one with the smaller id comes first, so that who pushes them in the
-// order of the stream has the same queue. The walk goes by priority and id over what is fresh,
-// which the queue has in this order, and what was delivered, which waits in it here. What is pushed
-// behind the walk waits too, and goes before its next step.
+// Order: items of equal priority go by id, so pushing them in stream order gives the same queue.
+// The walk goes by priority and id over fresh items, which the queue has in this order, and
+// delivered items, which wait in `waiting_`. Items pushed behind the walk also wait there and go
+// before its next step.
 //
-// Invariant: an item of the queue has been sent, or is in waiting_, or is fresh and in front of the
-// walk, or is delivered and still to be found.
+// Invariant: each item of the queue was sent, or is in waiting_, or is fresh and in front of the
+// walk, or is delivered and not found yet.
 //
-// Beside the items it holds some 50 bytes for each item that waits. Those that were delivered are
-// few, as the queue keeps them on the heap too; of others it bears what kUntakenBytesMax allows.
+// Memory: besides the items, some 50 bytes per waiting item. Delivered items are few, because the
+// queue keeps them on the heap too; kUntakenBytesMax bounds the others.
 class ItemSource final : public PartitionSource, private storage::LogObserver {
  public:
   ItemSource(storage::CoreStore& store, PartitionId partition);
@@ -35,7 +35,7 @@ class ItemSource final : public PartitionSource, private storage::LogObserver {
  private:
   using Place = storage::QueueStore::ItemPlace;
 
-  // A value on its way in parts.
+  // A value being sent in parts.
   struct Large {
     Place place;
     storage::ValueReader reader;
@@ -60,12 +60,12 @@ class ItemSource final : public PartitionSource, private storage::LogObserver {
 
   const bool by_priority_;
   const std::uint64_t first_new_id_;
-  std::uint64_t new_bytes_left_;  // Of what is pushed while the image is taken.
+  std::uint64_t new_bytes_left_;  // Allowance for items pushed during the image.
   storage::QueueStore::ImagePlace finding_;
-  bool found_ = false;  // All that had been delivered before.
+  bool found_ = false;  // All items delivered before the image.
   bool walked_ = false;
-  Place passed_{0, 0};       // By the walk, with all before it. Ids begin at 1.
-  std::set<Place> waiting_;  // Behind it, or not fresh.
+  Place passed_{0, 0};       // Last place that the walk has passed. Ids begin at 1.
+  std::set<Place> waiting_;  // Behind the walk, or not fresh.
   std::optional<Large> sending_;
 };
 

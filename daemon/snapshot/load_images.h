@@ -1,4 +1,4 @@
-// This node's part of a restore: what some files hold.
+// This node's part of a restore: loads the content of files.
 //
 //   services/snapshots_service -> [load_images] -> image_format, image_target
 #pragma once
@@ -9,12 +9,12 @@
 
 namespace tidepool::daemon::snapshot {
 
-// Into a namespace that nobody else uses yet. A time to live goes on as it was when the image was
-// taken. Each file is checked against its hash by its end, so the namespace means nothing after a
-// failure. Of kinds without keys each file is of a partition that this node owns. Blocks; for a
-// thread of gRPC's. Errors, with the file: kFailedPrecondition (it is not to be seen here, or its
-// partition is another node's), kDataLoss (damaged), kUnimplemented (another format), those of puts
-// and pushes, kCancelled.
+// Loads files into a namespace that no client uses yet. Times to live continue as of the image.
+// Each file is checked against its hash at its end, so the namespace is void after a failure. For
+// kinds without keys, this node must own the partition of each file. Blocks; for a gRPC thread.
+// Errors, naming the file: kFailedPrecondition (not visible here, or its partition is another
+// node's), kDataLoss (damaged), kUnimplemented (another format), those of puts and pushes,
+// kCancelled.
 Status LoadImages(RequestRouter* router, const placement::Namespace& space,
                   const v1::LoadImagesRequest& request, const Report& report);
 

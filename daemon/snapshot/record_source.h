@@ -14,14 +14,14 @@
 
 namespace tidepool::daemon::snapshot {
 
-// Holds the keys of values above 1 MiB. What the walk has passed is noted with its new value.
+// Holds the keys of values above 1 MiB. A change behind the walk is added with its new value.
 class RecordSource final : public PartitionSource, private storage::LogObserver {
  public:
   RecordSource(storage::CoreStore& store, PartitionId partition);
   ~RecordSource() override;
 
  private:
-  // A value on its way in parts.
+  // A value being sent in parts.
   struct Large {
     std::string key;
     storage::ValueReader reader;
@@ -43,11 +43,10 @@ class RecordSource final : public PartitionSource, private storage::LogObserver 
 
   std::uint64_t cursor_ = 0;
   bool walked_ = false;
-  std::set<std::string>
-      large_;  // Keys that have been passed, whose values are to be sent in parts.
+  std::set<std::string> large_;  // Passed keys whose values are to be sent in parts.
   std::optional<Large> sending_;
-  std::uint64_t large_found_ = 0;  // By the walk.
-  std::uint64_t large_again_ = 0;  // Because they changed.
+  std::uint64_t large_found_ = 0;  // Found by the walk.
+  std::uint64_t large_again_ = 0;  // Sent again after a change.
 };
 
 }  // namespace tidepool::daemon::snapshot

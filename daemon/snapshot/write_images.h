@@ -1,5 +1,5 @@
-// This node's part of a snapshot: an image of each of its partitions, one after the other, straight
-// from the store into files.
+// This node's part of a snapshot: writes an image of each of its partitions, one after the other,
+// straight from the store into files.
 //
 //   services/snapshots_service -> [write_images] -> partition_source (on the owner core), files
 #pragma once
@@ -14,11 +14,11 @@ namespace tidepool::daemon::snapshot {
 // Returns false to end the work.
 using Report = std::function<bool(const v1::ImagesProgress&)>;
 
-// Each file is on disk under its name when it is reported, and no unfinished one is left behind by
-// whatever ends this but the end of the process. Blocks; for a thread of gRPC's. Errors, with the
-// partition: kFailedPrecondition (the directory is not the caller's; something of the namespace is
-// lost), kUnavailable, kAborted (partitions move), kResourceExhausted (disk, or changes come faster
-// than they can be written), kDataLoss, kDeviceError, kCancelled.
+// Each file is on disk under its name when it is reported. Unfinished files are removed unless the
+// process ends. Blocks; for a gRPC thread.
+// Errors, naming the partition: kFailedPrecondition (the directory is not the caller's; part of the
+// namespace is lost), kUnavailable, kAborted (partitions move), kResourceExhausted (disk, or
+// changes come faster than they can be written), kDataLoss, kDeviceError, kCancelled.
 Status WriteImages(const RequestRouter& router, const placement::Namespace& space,
                    const v1::WriteImagesRequest& request, const Report& report);
 

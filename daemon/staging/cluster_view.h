@@ -15,10 +15,10 @@
 
 namespace tidepool::daemon::staging {
 
-// Thread-safe. Of one namespace; router and registry must outlive it.
+// Thread-safe. For one namespace; router and registry must outlive it.
 class ClusterView final : public stage::Cluster {
  public:
-  // `saved` may be null where nothing is marked.
+  // `saved` may be null if nothing is marked.
   ClusterView(RequestRouter* router, SavedRegistry* saved,
               std::shared_ptr<const placement::Namespace> space)
       : router_(*router), saved_(saved), space_(std::move(space)) {}
@@ -37,7 +37,7 @@ class ClusterView final : public stage::Cluster {
                                                     stage::PartLink::Report report,
                                                     std::function<void()> ended) const override;
 
-  // The nodes, of all that are up, that do not see the probe file (see the .proto).
+  // Returns the nodes that are up and do not see the probe file (see the .proto).
   Result<std::vector<std::string>> BlindNodes(const v1::StartStageRequest& request) const;
 
   Result<std::vector<stage::NodeTotals>> ListParts(const std::vector<placement::Node>& owners,
@@ -46,7 +46,9 @@ class ClusterView final : public stage::Cluster {
   Result<v1::ClaimStageResponse> Claim(const v1::ClaimStageRequest& request,
                                        Deadline deadline) const override;
   Status MarkSaved(const placement::Node& node, std::uint64_t changes) const override;
-  std::uint64_t ChangesOf(NodeId /*node*/) const override { return 0; }  // Parts report them.
+  std::uint64_t ChangesOf(NodeId /*node*/) const override {
+    return 0;
+  }  // Parts report the changes.
 
   Status Put(const std::string& key, const std::string& value) const override;
   Status Delete(const std::string& key) const override;
@@ -64,14 +66,14 @@ class ClusterView final : public stage::Cluster {
   const std::shared_ptr<const placement::Namespace> space_;
 };
 
-// How many records of a namespace are staging's own. Asks for one record; while a job is under way
-// all owners have to count (`may_walk`), which reads what they have on devices. Errors:
-// kUnavailable (not without a walk), those of the questions.
+// Returns how many records of a namespace belong to staging. Asks for one record. While a job is
+// under way all owners have to count (`may_walk`), which reads records on devices. Errors:
+// kUnavailable (a walk is needed and not allowed), those of the requests.
 Result<std::uint64_t> InternalRecords(RequestRouter* router,
                                       std::shared_ptr<const placement::Namespace> space,
                                       bool may_walk);
 
-// Whether this node sees what the request describes.
+// Returns true if this node sees the file that the request describes.
 bool SeesFile(const v1::SeesFileRequest& request);
 
 }  // namespace tidepool::daemon::staging

@@ -12,16 +12,16 @@
 
 namespace tidepool::daemon::staging {
 
-// A job and its thread. Thread-safe, but for Claim and Begin, which are called once, in this order.
+// A job and its thread. Thread-safe, except Claim and Begin, which are called once, in this order.
 class Job {
  public:
   Job(std::string id, v1::StartStageRequest request, RequestRouter* router, SavedRegistry* saved,
       std::shared_ptr<const placement::Namespace> space);
   ~Job();  // Cancels and waits.
 
-  // Takes the claim on its namespace. Errors: of JobClaim::Take; the job has ended then.
+  // Takes the claim on its namespace. Errors: those of JobClaim::Take; the job has ended then.
   Status Claim();
-  // Who has the claim, when Claim was refused.
+  // Holder of the claim after Claim was refused.
   const v1::ClaimStageRequest& holder() const { return claim_.holder(); }
   // Runs the job. Errors: kResourceExhausted (no thread); the job and its claim have ended then.
   Status Begin();
@@ -29,7 +29,7 @@ class Job {
   const std::string& id() const { return id_; }
   const v1::StartStageRequest& request() const { return request_; }
   stage::JobState& state() { return state_; }
-  // A second caller was told of it. Jobs' lock protects it.
+  // A second caller attached to it. Guarded by Jobs' lock.
   void set_attached() { attached_ = true; }
   bool attached() const { return attached_; }
 

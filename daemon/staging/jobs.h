@@ -1,5 +1,5 @@
-// The jobs that this node coordinates: those that run, and the last that have ended, so that a
-// caller who was away still learns how it went.
+// The jobs that this node coordinates: running jobs and the last ended jobs, so that a caller who
+// was away still learns the outcome.
 //
 //   services/staging_service -> [jobs] -> job
 #pragma once
@@ -23,15 +23,15 @@ class Jobs {
   Jobs(RequestRouter* router, SavedRegistry* saved) : router_(*router), saved_(*saved) {}
   ~Jobs() { Stop(); }
 
-  // Starts a job, attaches to one with the same arguments that a daemon runs, here or elsewhere, or
-  // names in `blind_nodes` who does not see the directory. Errors: kInvalidArgument, kNotFound
-  // (namespace, directory), kFailedPrecondition (another job moves the same namespace, whoever runs
-  // it), kOverloaded, kUnavailable.
+  // Starts a job, or attaches to a running job with the same arguments, here or on another node. If
+  // nodes do not see the directory, names them in `blind_nodes`. Errors: kInvalidArgument,
+  // kNotFound (namespace, directory), kFailedPrecondition (another job moves the same namespace),
+  // kOverloaded, kUnavailable.
   Result<v1::StartStageResponse> Start(const v1::StartStageRequest& request);
-  // Null if there is none of this id.
+  // Returns null if there is no job with this id.
   std::shared_ptr<Job> Find(const std::string& id) const;
   std::vector<std::shared_ptr<Job>> List() const;  // Newest first.
-  // Cancels all and takes no more.
+  // Cancels all jobs and accepts no more.
   void Stop();
 
  private:

@@ -1,5 +1,4 @@
-// What one node holds of a namespace, seen as files: its manifest entries and the records that no
-// entry describes.
+// One node's part of a namespace as files: its manifest entries, and records without an entry.
 //
 //   cluster_view (same node) or Staging.ListPart -> [part_list] -> storage/hash_store
 #pragma once
@@ -12,17 +11,17 @@
 
 namespace tidepool::daemon::staging {
 
-// Calls `take` with batches of at most 256 items, the last with done = true. Items come in no
-// order. An entry whose content was deleted by key is left out; content that was written by key has
-// fresh = true, mode 0644 (or that of the file it replaced) and the present time.
+// Calls `take` with batches of at most 256 items, the last with done = true. The order has no
+// meaning. Omits entries whose content was deleted by key. Content written by key has fresh = true,
+// mode 0644 (or the mode of the replaced file) and the present time.
 // Errors: kUnavailable (a partition of this node is not served), kDeadlineExceeded, kCancelled
-// (`take` returned false), kDataLoss (records cannot be read, or a partition has lost what it held;
-// with request.skip_lost() these are passed over).
+// (`take` returned false), kDataLoss (unreadable records, or a partition has lost its data; with
+// request.skip_lost() these are skipped).
 Status ListPart(RequestRouter* router, std::shared_ptr<const placement::Namespace> space,
                 const v1::ListPartRequest& request,
                 const std::function<bool(const v1::ListPartResponse&)>& take);
 
-// The sum of the change counters of this node's partitions of a namespace.
+// Returns the sum of the change counters of this node's partitions of a namespace.
 Result<std::uint64_t> ChangesOf(const RequestRouter& router, const placement::Namespace& space);
 
 }  // namespace tidepool::daemon::staging

@@ -11,12 +11,12 @@
 
 namespace tidepool::daemon::staging {
 
-// A node that says nothing for so long is given up: parts report every quarter of a second, and a
-// disk that stalls longer than this is as good as gone.
+// Longest silence of a node before it is given up: parts report every quarter of a second, and a
+// disk that stalls for longer has probably failed.
 inline constexpr std::uint64_t kSilenceMsMax = 20'000;
 
-// `ended` is called when nothing more will be reported, with or without done = true. The router
-// must outlive the call. Errors: kResourceExhausted (no thread).
+// Calls `ended` when nothing more will be reported, with or without done = true. The router must
+// outlive the call. Errors: kResourceExhausted (no thread).
 Result<std::unique_ptr<stage::PartLink>> OpenRemotePart(const RequestRouter& router,
                                                         const placement::Node& node,
                                                         const v1::RunPartStart& start,

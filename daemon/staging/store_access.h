@@ -1,5 +1,5 @@
-// The store's side of staging on this node: one task per core and batch, so that owner cores are
-// not held up.
+// The store's side of staging on this node: one task per core and batch, so that owner cores stay
+// responsive.
 //
 //   part_in, part_out -> [store_access] -> core_group, local_values -> storage/hash_store
 #pragma once
@@ -32,14 +32,14 @@ class StoreAccess final : public stage::Store {
   std::string tag() const override { return std::to_string(router_.context().self().value()); }
 
  private:
-  // Where a key lives on this node.
+  // Place of a key on this node.
   struct Place {
     CoreId core;
     PartitionId partition;
     Term term;
   };
   using Batch = std::vector<stage::StagedRecord>;
-  // kWrongEpoch: the key is not this node's.
+  // Errors: kWrongEpoch (another node owns the key).
   Result<Place> Locate(std::string_view key) const;
   void RunOnCores(Batch* records, bool store, std::size_t data_bytes_max);
   void RunOnCore(CoreId core, std::vector<std::pair<stage::StagedRecord*, Place>> records,

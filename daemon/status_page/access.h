@@ -1,4 +1,4 @@
-// Who may see the metrics and the status page.
+// Access control of the metrics and the status page.
 //
 //   status_page/listener -> [access]
 #pragma once
@@ -12,23 +12,23 @@ namespace tidepool::daemon {
 enum class AccessVerdict {
   kAllowed,
   kNeedsToken,  // 401
-  kWrongHost,   // 403: a web page elsewhere has made a browser ask here.
+  kWrongHost,   // 403: a web page of another site has made a browser send the request.
 };
 
-// Immutable; thread-safe as `is_token` is.
+// Immutable; thread-safe if `is_token` is.
 //
-// On loopback there is no token, and whoever has an account on the machine may look: at the names
-// of namespaces, counts and bytes, never at keys or values. Beyond loopback the job token is asked
-// for, as a bearer (Prometheus) or as the password of any user name (browsers).
+// On loopback there is no token: every account on the machine may see names of namespaces, counts
+// and bytes, never keys or values. Beyond loopback the job token is required, as a bearer token
+// (Prometheus) or as the password of any user name (browsers).
 class Access {
  public:
-  // Loopback.
+  // Allows loopback access.
   Access() = default;
-  // `is_token`: whether this is the job token.
+  // `is_token`: returns true for the job token.
   explicit Access(std::function<bool(std::string_view)> is_token)
       : is_token_(std::move(is_token)) {}
 
-  // Of the headers "Host" and "Authorization"; empty ones count as absent.
+  // Checks the headers "Host" and "Authorization"; an empty header counts as absent.
   AccessVerdict Check(std::string_view host, std::string_view authorization) const;
 
  private:

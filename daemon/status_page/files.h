@@ -1,5 +1,4 @@
-// The files of the status page, as they lie beside this one: part of the program, so that it needs
-// none at run time.
+// The files of the status page, compiled into the program, so that it needs no files at run time.
 #pragma once
 
 #include <string_view>

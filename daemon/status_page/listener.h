@@ -1,4 +1,4 @@
-// The HTTP listener of metrics and status page: small requests, small answers, few at a time.
+// The HTTP listener of metrics and status page, for few small requests.
 //
 //   Prometheus, browsers => [status_page/listener] -> access -> pages -> services/*
 #pragma once
@@ -16,36 +16,36 @@
 namespace tidepool::daemon {
 
 struct PageAnswer {
-  int code = 200;  // Of HTTP.
+  int code = 200;  // HTTP status.
   std::string content_type;
   std::string body;
 };
-// Called on the listener's thread for a GET of `path` (without its query), one after the other.
+// Handles a GET of `path` (without its query). Called on the listener's thread, one call at a time.
 using PageHandler = std::function<PageAnswer(std::string_view path)>;
 
 struct ListenerOptions {
-  std::string address;                             // Numeric.
-  std::uint32_t port = 0;                          // 0: any free one.
-  const cluster_file::TlsIdentity* tls = nullptr;  // Null: without. Used during Start only.
+  std::string address;                             // Numeric address.
+  std::uint32_t port = 0;                          // 0: any free port.
+  const cluster_file::TlsIdentity* tls = nullptr;  // Null: without TLS. Used during Start only.
   Access access;
 };
 
-// Start and destruction from one thread. One thread of its own, which only this uses: whatever is
-// done at this port costs the daemon's other parts nothing but that thread's time.
+// Start and destruction from one thread. Runs in a thread of its own, so requests at this port cost
+// the rest of the daemon only that thread's time.
 //
-// Bounds: at most 64 connections, where one more ends the oldest, so that who holds many without a
-// word keeps nobody out; 5 s from the first byte (with TLS: from the connection) to the end of a
-// request, and as much for its answer; 8 KiB of head, no body; one request per connection.
+// Bounds: at most 64 connections; the next connection ends the oldest, so that silent connections
+// exclude nobody. 5 s from the first byte (with TLS: from the connection) to the end of a request,
+// and 5 s for its answer. 8 KiB of head, no body; one request per connection.
 class Listener {
  public:
-  // Errors: kUnavailable (the port is taken), kInvalidArgument (the certificate).
+  // Errors: kUnavailable (the port is in use), kInvalidArgument (the certificate).
   static Result<std::unique_ptr<Listener>> Start(ListenerOptions options, PageHandler handler);
   // Ends all connections.
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  const std::string& url() const { return url_; }  // "http://127.0.0.1:4411/"
+  const std::string& url() const { return url_; }  // Returns "http://127.0.0.1:4411/".
 
  private:
   class Loop;

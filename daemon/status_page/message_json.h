@@ -7,9 +7,9 @@
 
 namespace tidepool::daemon {
 
-// Every field but absent messages; names as in the .proto files. (protobuf's own writer makes texts
-// of 64-bit numbers, which no script adds up.) v1.Latency gets count, mean and quantiles, and its
-// buckets only with `buckets`.
+// Converts every field, except absent messages, with the names of the .proto files. (protobuf's own
+// writer quotes 64-bit numbers, which scripts cannot add up.) v1.Latency gets count, mean and
+// quantiles; its buckets only with `buckets`.
 nlohmann::ordered_json ToJson(const google::protobuf::Message& message, bool buckets);
 
 }  // namespace tidepool::daemon

@@ -1,4 +1,4 @@
-// What is served at which path: metrics, the status page, and what that shows.
+// The pages by path: metrics, the status page and its data.
 //
 //   status_page/listener -> [pages] -> services/{node_status,cluster_status},
 //   metrics/prometheus_text
@@ -18,7 +18,7 @@ class Pages {
  public:
   explicit Pages(NodeState* node) : node_(*node) {}
 
-  // A look at the cores at most four times a second, however often it is asked.
+  // Returns a page. Reads the cores at most four times a second, however often it is called.
   PageAnswer Answer(std::string_view path);
 
  private:

@@ -1,4 +1,4 @@
-// What a node has done in its life, written when it stops in good order.
+// Summary of a node's work, written when it stops in good order.
 //
 //   daemon/node/node (Drain) -> [status_page/summary] -> a file
 #pragma once
@@ -9,7 +9,8 @@
 
 namespace tidepool::daemon {
 
-// Collects it while the node still serves its partitions; JSON, with a newline.
+// Returns the summary as JSON with a final newline. Call while the node still serves its
+// partitions.
 std::string MakeSummary(NodeState* node, Deadline deadline);
 
 }  // namespace tidepool::daemon

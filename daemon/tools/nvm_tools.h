@@ -1,5 +1,5 @@
-// kvd check, kvd inspect: what lies in directories of --nvm-dir while no daemon uses them, read
-// without changing a byte.
+// kvd check, kvd inspect: read directories of --nvm-dir while no daemon uses them, without changing
+// a byte.
 //
 //   kvd -> [nvm_tools] -> node_catalog, storage/durable/log_check
 #pragma once
@@ -16,44 +16,44 @@
 
 namespace tidepool::daemon {
 
-// "check" and "inspect".
+// Returns true for "check" and "inspect".
 bool IsNvmTool(const std::string& word);
-// `arguments` begin with one of them. Exit code: 0 all is sound, 1 something is damaged or cannot
-// be read, 2 wrong arguments.
+// Runs the tool that `arguments` begin with. Exit code: 0 no damage, 1 damaged or unreadable data,
+// 2 wrong arguments.
 int RunNvmTool(const std::vector<std::string>& arguments);
 
 struct SuperblockSlot {
-  Status status;  // kNotFound: nothing was written there yet, as in a file that was never used.
+  Status status;  // kNotFound: nothing was written there yet, as in an unused file.
   storage::Superblock superblock;
 };
 
-// All that is said of a node's devices.
+// Findings about a node's devices.
 struct NvmReport {
-  std::vector<std::vector<SuperblockSlot>> superblocks;  // Of each device both.
+  std::vector<std::vector<SuperblockSlot>> superblocks;  // Both superblocks of each device.
   Status catalog_status;
-  CatalogContent catalog;  // Empty if that is not kOk.
+  CatalogContent catalog;  // Empty if catalog_status is not kOk.
   std::vector<storage::CoreCheck> cores;
 
-  std::uint64_t lost() const;         // Partitions.
-  std::uint64_t lost_values() const;  // Keys of others, whose values cannot be read.
-  // What a daemon would serve again is all that was durable, and nothing is damaged.
+  std::uint64_t lost() const;         // Lost partitions.
+  std::uint64_t lost_values() const;  // Unreadable values in other partitions.
+  // Returns true if nothing is damaged and a daemon would serve all durable data again.
   bool is_sound() const;
 };
 
-// Which records are to be written down as they are read; they may be many.
+// Selects the records to print while reading; there may be many.
 struct RecordFilter {
   bool all = false;
-  std::uint64_t segment = 0;  // Other than 0: those of the segment with this number.
+  std::uint64_t segment = 0;  // Not 0: only records of the segment with this number.
 };
 
-// Errors: kDeviceError, kDataLoss (damaged so that nothing can be said).
+// Reads the volume. Errors: kDeviceError, kDataLoss (too damaged to report anything).
 Result<NvmReport> ReadVolume(storage::Volume* volume, const RecordFilter& filter,
                              std::ostream& out);
-// Whether a start with the identity in `data_dir` would take these devices; says what has moved.
-// Errors: those of the start, but for a cluster that is asked to admit the node.
+// Checks whether a start with the identity in `data_dir` would accept these devices, and reports
+// moved devices. Errors: those of the start, except those of the cluster that admits the node.
 Status CheckStart(const storage::Volume& volume, const std::string& data_dir,
                   const std::string& command, std::ostream& out);
-// `inspect`: all that is there, else what is wrong and a summary. `start`: of CheckStart.
+// Prints a summary with the damage; with `inspect`, all findings. `start`: result of CheckStart.
 void Print(const storage::Volume& volume, const NvmReport& report, bool inspect,
            const Status& start, std::ostream& out);
 

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """Measures the English of comments and pages, by group of files (HOUSE: six rules of English).
 
-Public headers, .proto files and pages must reach the goals. Every other group may not get worse than
-prose_ratchet.json says, and the lint fails when a group has become better: --update writes what is there.
+A group must reach the goals unless prose_ratchet.json names it. A group of the ratchet may not get worse than
+its figures there. The lint fails when such a group has become better: --update writes the new figures, and
+drops the groups that reach all goals. Public headers, .proto files and pages reach the goals whatever the
+ratchet says.
 """
 
 import json
@@ -20,12 +22,13 @@ OPENING = re.compile(r"^(Of|What|Who|Whose|The same|As|Else|So|Such|None|One)\b"
 
 # Vague pronouns per 1,000 words, forbidden openings in percent of the sentences, words per sentence.
 GOALS = {"vague": 20.0, "openings": 8.0, "length": 18.0}
+ALWAYS_AT_GOAL = ("headers", "proto", "pages")
 # A measure may move by so much before the ratchet is called stale: a single sentence must not fail the lint.
 SLACK = {"vague": 1.5, "openings": 1.5, "length": 1.0}
 
 
 def group_of(path):
-    """'headers', 'proto' and 'pages' have goals; the rest is grouped by its top two folders."""
+    """'headers', 'proto' and 'pages' are groups; the rest is grouped by its top two folders."""
     if path.endswith(".md"):
         return "pages"
     if path.endswith(".proto"):
@@ -92,12 +95,12 @@ def measured():
 def compare(now, ratchet):
     problems = []
     for group, values in now.items():
-        has_goals = group in ("headers", "proto", "pages")
+        in_ratchet = group in ratchet and group not in ALWAYS_AT_GOAL
         for name, value in values.items():
-            bound = max(GOALS[name], ratchet.get(group, {}).get(name, 0.0)) + (0 if has_goals else SLACK[name])
+            bound = max(GOALS[name], ratchet[group].get(name, 0.0)) + SLACK[name] if in_ratchet else GOALS[name]
             if value > bound:
                 problems.append(f"{group}: {name} is {value}, allowed {bound} (tests/lint/prose.py --worst {group})")
-            elif group in ratchet and max(value, GOALS[name]) < ratchet[group].get(name, 0.0) - 2 * SLACK[name]:
+            elif in_ratchet and max(value, GOALS[name]) < ratchet[group].get(name, 0.0) - 2 * SLACK[name]:
                 problems.append(f"{group}: {name} is {value}, the ratchet says {ratchet[group][name]}: "
                                 "run tests/lint/prose.py --update")
     problems += [f"{group}: is in the ratchet, and has no file" for group in ratchet if group not in now]
@@ -140,7 +143,9 @@ def self_test():
     assert compare({"x": {"vague": 20.0}}, {"x": {"vague": 30.0}})
     assert not compare({"x": {"vague": 30.5}}, {"x": {"vague": 30.0}})
     assert compare({"headers": {"length": 18.1}}, {})
+    assert compare({"x": {"vague": 20.1}}, {}) and not compare({"x": {"vague": 20.0}}, {})
     assert not compare({"headers": {"length": 17.9}}, {})
+    assert compare({"headers": {"length": 18.1}}, {"headers": {"length": 19.0}})
     assert compare({}, {"gone": {"vague": 30.0}})
 
 

@@ -1,5 +1,5 @@
-// The library's own way into the classes of the public headers. Programs do not use it: it changes
-// with every version.
+// Access of the library to private members of the public classes. Not for programs: it changes with
+// every version.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace tidepool::internal {
 
-// Makes and opens objects whose makers are private.
+// Makes objects whose constructors are private, and opens them.
 struct Access {
-  // Makes a future whose result `take` makes of the call when it is done.
+  // Makes a future. `take` makes its result from the finished call.
   template <typename T>
   static Future<T> FutureOf(CallRef call, Result<T> (*take)(CallRef)) {
     return Future<T>(std::move(call), take);
@@ -21,13 +21,13 @@ struct Access {
   static Future<void> FutureOf(CallRef call, Status (*take)(CallRef)) {
     return Future<void>(std::move(call), take);
   }
-  // Takes the call out of a future, to be waited for with another `take`.
+  // Takes the call out of a future, to wait for it with another `take`.
   template <typename T>
   static CallRef CallOf(Future<T> future) {
     return std::move(future.call_);
   }
 
-  // Makes a result: of a call that is done, or of its parts.
+  // Makes a result from a finished call or from its parts.
   template <typename T, typename... Parts>
   static T Make(Parts&&... parts) {
     return T(std::forward<Parts>(parts)...);
@@ -37,12 +37,12 @@ struct Access {
     return T::From(std::move(call));
   }
 
-  // Appends the items of a call that is done. `more`: it ended for its own bounds.
+  // Appends the items of a finished call. `more`: the call ended at its own bounds.
   template <typename Items>
   static Status Add(Items* items, CallRef call, bool* more) {
     return items->Add(std::move(call), more);
   }
-  // Says why a pop of several messages took no more.
+  // Sets the reason why a pop of several messages ended early.
   template <typename Items>
   static void EndEarly(Items* items, Status why) {
     items->EndEarly(std::move(why));

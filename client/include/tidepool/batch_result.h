@@ -1,4 +1,4 @@
-// The results of a batch: a status for each key, and values as views.
+// The results of a batch: a status per key, and values as views.
 #pragma once
 
 #include <cstddef>
@@ -12,33 +12,33 @@
 
 namespace tidepool {
 
-// What MultiGet, MultiPut and MultiDelete return: one result for each key, in the order of the
-// keys. Owns the values: the views that value() returns live as long as this object (moving it
-// moves nothing in memory). Reading is thread-safe.
+// The results of MultiGet, MultiPut and MultiDelete, in the order of the keys. Owns the values:
+// views returned by value() live as long as this object; moving it does not invalidate them.
+// Reading is thread-safe.
 //
-// Nothing holds the operations of a batch together: some may succeed while others fail.
+// The operations of a batch are independent: some may succeed while others fail.
 class TIDEPOOL_API BatchResult {
  public:
-  // Of no key.
+  // A batch without keys.
   BatchResult() = default;
   BatchResult(BatchResult&&) noexcept = default;
   BatchResult& operator=(BatchResult&&) noexcept = default;
 
   std::size_t size() const { return size_; }
-  // True if every code is kOk. (A key that is absent is not.)
+  // Returns true if every code is kOk; an absent key is not kOk.
   bool AllOk() const { return ok_count() == size_; }
   std::size_t ok_count() const;
-  // kOk, or the first failure that is worse than kNotFound: with its text and the key's number.
+  // Returns kOk, or the first failure worse than kNotFound, with its text and the key's index.
   Status FirstFailure() const;
 
-  // 0 <= i < size(), else the program ends.
+  // REQUIRES: 0 <= i < size(), otherwise the program ends.
   StatusCode code(std::size_t i) const;
-  // The code with its text.
+  // Returns the code with its text.
   Status status(std::size_t i) const;
-  // Of a MultiGet and for kOk; empty otherwise.
+  // Returns the value of a MultiGet if the code is kOk; empty otherwise.
   std::string_view value(std::size_t i) const;
   ValueKind kind(std::size_t i) const;
-  // The record's version after the operation; 0 if there is none.
+  // Returns the record's version after the operation; 0: no record.
   Version version(std::size_t i) const;
 
  private:

@@ -19,8 +19,8 @@
 
 namespace tidepool {
 
-// BytesBloom on Codec<T>, with the same promises. Two programs that use one filter must agree on T,
-// which is checked when it is opened.
+// BytesBloom on Codec<T>, with the same guarantees. All programs that use a filter must agree on T,
+// which is checked when they open it.
 template <typename T>
 class BloomFilter {
   static_assert(Encodable<T>, "no value: this type needs a Codec (see tidepool/codec_base.h)");
@@ -35,22 +35,22 @@ class BloomFilter {
   using Argument = ArgumentOf<T>;
   static constexpr NamespaceKind kKind = NamespaceKind::kBloom;
 
-  // What is stored with the namespace, and compared when it is opened.
+  // Name stored with the namespace and compared when it is opened.
   static std::string KeyType() { return ItemCodec::Name(); }
 
   explicit BloomFilter(Namespace space) : bytes_(std::move(space)) {}
   const Namespace& space() const { return bytes_.space(); }
-  // The same filter as bytes: of the values' encodings.
+  // Returns the same filter over bytes: its values are the encodings.
   const BytesBloom& bytes() const { return bytes_; }
 
-  // Returns: whether the value is new.
+  // Returns true if the value is new.
   Result<bool> Insert(Argument value, const CallOptions& options = {}) const {
     return bytes_.Insert(Encoded(value).bytes, options);
   }
   Future<bool> InsertAsync(Argument value, const CallOptions& options = {}) const {
     return bytes_.InsertAsync(Encoded(value).bytes, options);
   }
-  // Returns: false if the value was surely never inserted.
+  // Returns false if the value was surely never inserted.
   Result<bool> Contains(Argument value, const CallOptions& options = {}) const {
     return bytes_.Contains(Encoded(value).bytes, options);
   }
@@ -58,7 +58,7 @@ class BloomFilter {
     return bytes_.ContainsAsync(Encoded(value).bytes, options);
   }
 
-  // Batches, of any container of values.
+  // Batches; take any container of values.
   template <internal::KeysOf<T> Values>
   BloomBatch MultiInsert(const Values& values, const CallOptions& options = {}) const {
     return bytes_.MultiInsert(internal::KeyList<ItemCodec>(values).views, options);
@@ -77,8 +77,8 @@ class BloomFilter {
     return bytes_.MultiContainsAsync(internal::KeyList<ItemCodec>(values).views, options);
   }
 
-  // Inserts that travel by the hundreds and do not tell whether their value is new: see buffered.h.
-  // One handle for each thread.
+  // Returns a handle that collects inserts and sends them by the hundreds (buffered.h). Such
+  // inserts do not report whether their value is new. Use one handle per thread.
   BufferedFilter<T, ItemCodec> Buffered(const BufferedOptions& options = {}) const {
     return BufferedFilter<T, ItemCodec>(space(), options);
   }
@@ -91,7 +91,7 @@ class BloomFilter {
     return bytes_.Estimate(options);
   }
 
-  // All bits of the filter in this process; see BytesBloom::Download.
+  // A local copy of the filter; see BytesBloom::Download.
   class Copy {
    public:
     bool Contains(Argument value) const { return copy_.Contains(Encoded(value).bytes); }
@@ -109,7 +109,7 @@ class BloomFilter {
   }
 
  private:
-  // Lives until the end of the call.
+  // An encoding, for the duration of a call.
   struct Encoded {
     explicit Encoded(Argument value) : bytes(ItemCodec::Encode(value, &room)) {}
     Encoded(const Encoded&) = delete;

@@ -1,4 +1,4 @@
-// Buffered handles: changes that are collected per core of the cluster and travel by the hundreds.
+// Buffered handles: collect changes per core of the cluster and send them by the hundreds.
 //
 //   auto buffered = map.Buffered();
 //   for (...) buffered.Put(key, value);
@@ -23,102 +23,99 @@ namespace internal {
 class Buffer;
 }  // namespace internal
 
-// Who merges operations into what travels between machines.
+// Place where operations of several clients are merged into messages.
 enum class Aggregation : std::uint8_t {
-  // kClient, until a Flush finds fewer than 16 operations for each core that owns a part of the
-  // namespace, and a daemon of this machine is up: then kNode, for as long as that is so and enough
-  // other clients of the machine do the same. Where there are too few, it looks again after 250 ms,
-  // later every 4 s.
+  // Starts as kClient. Changes to kNode when a Flush finds fewer than 16 operations per owner core
+  // and a daemon of this machine is up. Stays there while this holds and enough other clients of
+  // the machine do the same. With too few clients it tries again after 250 ms, later every 4 s.
   kAuto,
-  // This handle alone: its operations go straight to the cores that own their keys.
+  // This handle: its operations go straight to the owner cores.
   kClient,
-  // The daemon with the lowest number on this machine: it merges the operations of all clients
-  // that go to one core. Fewer messages, for one more hop. kClient where there is none.
+  // The daemon with the lowest number on this machine. It merges the operations of all local
+  // clients for the same core: fewer messages, one more hop. Without such a daemon: as kClient.
   kNode,
 };
 
-// Values outside of a range are taken for its nearest end.
+// Options of a buffered handle. Values outside a range are set to its nearest end.
 struct BufferedOptions {
-  // What a buffer does
+  // Behaviour
   // ------------------------------------------------------------------------------
 
-  // Of each buffer, from its sending on: what is not answered by then has failed. 0:
-  // ConnectOptions::call_timeout, and 1 s more for each 50 MB.
+  // Deadline of each buffer after sending; unanswered operations fail then. 0:
+  // ConnectOptions::call_timeout plus 1 s for each 50 MB.
   std::chrono::milliseconds timeout{0};
 
-  // Who merges it with what others send. Takes effect, and changes, only at a Flush.
+  // Merging with other clients' operations. Takes effect, and changes, only at a Flush.
   Aggregation aggregation = Aggregation::kAuto;
 
-  // When it is sent
+  // Sending
   // ---------------------------------------------------------------------------------
 
-  // A core's buffer is sent when it holds so many operations (1 to 1,024),
+  // A core's buffer is sent when it holds this many operations (1 to 1,024),
   std::uint32_t operations_max = 1'024;
-  // or so many bytes (1 KiB to 56 KiB),
+  // or this many bytes (1 KiB to 56 KiB),
   std::uint32_t bytes_max = 56 * 1024;
-  // or when its oldest operation is of this age. The library has no thread that looks: each call of
-  // the handle does, at each 32nd operation, and Progress(). 0: age does not matter.
+  // or when its oldest operation has this age. The handle's own calls check the age, at each 32nd
+  // operation and in Progress(), because the library has no thread for it. 0: no maximum age.
   std::chrono::milliseconds age_max{100};
-  // Buffers of one core that are sent and not answered (1 to 64). A full buffer waits until there
-  // are fewer, so a program that is faster than its cluster is slowed down and never piles up more
-  // than (buffers_in_flight + 1) * bytes_max for each core. A value above 32 KiB counts as a
-  // buffer, however large it is.
+  // Maximum unanswered buffers per core (1 to 64). A full buffer waits beyond that, which slows
+  // down a program that is faster than its cluster. Memory is bounded by (buffers_in_flight + 1) *
+  // bytes_max per core. A value above 32 KiB counts as one buffer of any size.
   std::uint32_t buffers_in_flight = 4;
 };
 
-// One operation that did not take effect, or perhaps did not (kUnknown).
+// An operation that had no effect, or an unknown effect (kUnknown).
 struct BufferedFailure {
-  // Of a queue the item's value, so that it can be pushed again, unless it is above 32 KiB. Empty
-  // behind the first 64 MiB of them since the last Flush.
+  // The key; for a queue the item's value up to 32 KiB, so that it can be pushed again. Empty after
+  // 64 MiB of keys and values since the last Flush.
   std::string key;
   Status status;
-  // Of a queue: which push it was, counted from 0 since the last Flush.
+  // For a queue: index of the push since the last Flush, from 0.
   std::uint64_t item = 0;
 };
 
 struct BufferedCounts {
-  std::uint64_t operations = 0;  // Given to the handle.
-  std::uint64_t buffers = 0;     // Sent,
-  std::uint64_t forwarded = 0;   // and those of them that a daemon of this machine sent on.
-  std::uint64_t failed = 0;      // Of the operations.
+  std::uint64_t operations = 0;  // Accepted by the handle.
+  std::uint64_t buffers = 0;     // Sent buffers,
+  std::uint64_t forwarded = 0;   // and the part that a daemon of this machine forwarded.
+  std::uint64_t failed = 0;      // Failed operations.
 };
 
-// What all buffered handles share.
+// Base of all buffered handles.
 //
-// Threads: a handle is used by one thread at a time; each thread makes its own. Two handles of one
-// map know nothing of each other. A continuation (Future::Then) may add to it, also where it runs
-// in the middle of a call of the same handle: then what it adds follows at the end of that call,
-// and Flush there ends with kFailedPrecondition.
+// Threads: one thread at a time uses a handle; each thread makes its own. Two handles of one map
+// are independent. A continuation (Future::Then) may add operations, even during a call of the same
+// handle: they follow at the end of that call. Flush inside such a continuation fails with
+// kFailedPrecondition.
 //
-// Order: operations of one handle on one key take effect in the order in which they were called.
-// Before Flush() returns, nothing is promised about when: a Get beside the handle may or may not
-// see them.
+// Order: operations of one handle on one key take effect in call order. Before Flush() returns, a
+// Get outside of the handle may or may not see them.
 //
-// Ends: an operation that was never sent has failed (kDeadlineExceeded, kUnavailable); one that was
-// sent and not answered is kUnknown: it took effect once or not at all, and is never repeated
-// silently. What is sent again after a broken connection counts once. No success is told by itself:
-// an insert does not say whether its key was new.
+// Errors: an operation that was never sent fails with kDeadlineExceeded or kUnavailable. An
+// operation that was sent and not answered is kUnknown: it took effect once or not at all, and the
+// client never retries it. Operations resent after a broken connection count once. Successes are
+// not reported individually: an insert does not report whether its key was new.
 //
-// A handle that is destroyed with operations in it flushes them, within their deadline, and logs
-// what was lost. It keeps its client connected.
+// Lifetime: the destructor flushes remaining operations within their deadline and logs lost
+// operations. The handle keeps its client connected.
 class TIDEPOOL_API BufferedHandle {
  public:
   BufferedHandle(BufferedHandle&&) noexcept;
   BufferedHandle& operator=(BufferedHandle&&) noexcept;
   ~BufferedHandle();
 
-  // Sends what is collected and waits until all of it has ended. Returns: kOk if every operation
-  // since the last Flush has taken effect, else the first failure's Status, with their number in
-  // the text.
+  // Sends all collected operations and waits until they have ended. Returns kOk if every operation
+  // since the last Flush took effect, otherwise the first failure with the number of failures in
+  // its text.
   Status Flush();
-  // What the last Flush found, the first 65,536 of it; valid until the next Flush.
+  // Returns the first 65,536 failures found by the last Flush; valid until the next Flush.
   const std::vector<BufferedFailure>& failures() const;
 
-  // Sends buffers that are too old and takes answers in. Does not wait.
+  // Sends buffers that are too old and receives answers. Does not wait.
   void Progress();
-  // Operations that are not known to have ended.
+  // Returns the number of operations whose end is not known.
   std::uint64_t pending() const;
-  // Since the handle was made.
+  // Counts since the handle was made.
   BufferedCounts counts() const;
 
  protected:
@@ -127,31 +124,31 @@ class TIDEPOOL_API BufferedHandle {
 };
 
 struct BufferedPutOptions {
-  // Time to live; 0 or kForEver: for ever. Absent: what the namespace says. A negative one has
-  // passed: the record expires at once.
+  // Time to live. 0 or kForEver: never expires. Unset: the namespace's default. Negative: the
+  // record expires at once.
   std::optional<std::chrono::milliseconds> ttl;
-  bool counter_i64 = false;  // The value is a counter, and has 8 bytes.
+  bool counter_i64 = false;  // The value is a counter and has 8 bytes.
   bool counter_f64 = false;
 };
 
-// Of a BytesMap or BytesOrderedMap. What may fail, and is told by Flush, is listed at BytesMap;
-// here too keys have at most 16,384 bytes. Values above 32 KiB are sent by themselves, behind what
-// was buffered for their core.
+// Buffered handle of a BytesMap or BytesOrderedMap. Failures reported by Flush are listed at
+// BytesMap. Keys have at most 16,384 bytes. Values above 32 KiB are sent individually, after the
+// operations that were buffered for their core.
 class TIDEPOOL_API BufferedBytesMap : public BufferedHandle {
  public:
   explicit BufferedBytesMap(const Namespace& space, const BufferedOptions& options = {});
 
   void Put(std::string_view key, std::string_view value, const BufferedPutOptions& options = {});
-  // Puts if the key is absent; leaves what is there.
+  // Puts only if the key is absent.
   void Insert(std::string_view key, std::string_view value, const BufferedPutOptions& options = {});
   // Adds to a counter; an absent key counts as 0 and is created.
   void Add(std::string_view key, std::int64_t by);
   void AddF64(std::string_view key, double by);
-  // Adds to a counter that is there; leaves an absent key absent, which is no failure.
+  // Adds to a counter that exists. An absent key stays absent; this is not a failure.
   void AddIfPresent(std::string_view key, std::int64_t by);
 };
 
-// Of a BytesBloom.
+// Buffered handle of a BytesBloom.
 class TIDEPOOL_API BufferedBytesBloom : public BufferedHandle {
  public:
   explicit BufferedBytesBloom(const Namespace& space, const BufferedOptions& options = {});
@@ -160,32 +157,32 @@ class TIDEPOOL_API BufferedBytesBloom : public BufferedHandle {
 };
 
 struct BufferedPushOptions {
-  // Time to live; 0 or kForEver: for ever. Absent: what the namespace says. One that differs from
-  // the push before begins a list of its own in the message, so many changes cost some speed.
+  // Time to live. 0 or kForEver: never expires. Unset: the namespace's default. A value that
+  // differs from the previous push starts a new list in the message, so frequent changes cost some
+  // speed.
   std::optional<std::chrono::milliseconds> ttl;
 };
 
-// What the buffered handles of queues share.
+// Base of the buffered handles of queues.
 //
-// Order: the items of one handle are in the queue in the order of their pushes (by priority: among
-// equals); those of others may come between. Of a queue with lanes it is the lane of the handle
-// that it was made of.
+// Order: items of one handle enter the queue in push order; in a priority queue, this holds for
+// equal priorities. Items of other handles may come between. In a queue with lanes the items enter
+// the lane of the handle's queue.
 //
-// A bounded queue does not let a buffered push wait: what finds it full has failed
-// (kResourceExhausted), item by item, and those behind it that come after a pop may be taken. So a
-// producer that is to be slowed down by its consumers pushes what Flush gives back again, or uses
-// MultiPush with PushOptions::wait. Values above 32 KiB are sent by themselves, behind what was
-// buffered.
+// A full bounded queue refuses buffered pushes one by one (kResourceExhausted) instead of letting
+// them wait. Later items may be accepted after a pop. To let consumers slow a producer down, push
+// the failed items of Flush again, or use MultiPush with PushOptions::wait. Values above 32 KiB are
+// sent individually, after the buffered items.
 //
-// BufferedOptions::aggregation has no effect: all items of a handle go to one core, so each of its
-// messages is full already, and a daemon in between would only add a hop.
+// BufferedOptions::aggregation has no effect. All items of a handle go to one core, so its messages
+// are full already, and a daemon in between would only add a hop.
 class TIDEPOOL_API BufferedItems : public BufferedHandle {
  protected:
   BufferedItems(const Namespace& space, const BufferedOptions& options);
   void Add(std::uint64_t priority, std::string_view value, const BufferedPushOptions& options);
 };
 
-// Of a BytesQueue. What may fail, and is told by Flush, is listed at BytesQueue::Push.
+// Buffered handle of a BytesQueue. Failures reported by Flush are listed at BytesQueue::Push.
 class TIDEPOOL_API BufferedBytesQueue : public BufferedItems {
  public:
   explicit BufferedBytesQueue(const Namespace& space, const BufferedOptions& options = {})
@@ -196,7 +193,7 @@ class TIDEPOOL_API BufferedBytesQueue : public BufferedItems {
   }
 };
 
-// Of a BytesPriorityQueue; least priority first.
+// Buffered handle of a BytesPriorityQueue; least priority first.
 class TIDEPOOL_API BufferedBytesPriorityQueue : public BufferedItems {
  public:
   explicit BufferedBytesPriorityQueue(const Namespace& space, const BufferedOptions& options = {})

@@ -1,7 +1,7 @@
-// A Bloom filter of byte strings: a set that says "new" or "known", in one byte or so per value.
+// A Bloom filter of byte strings: a set that answers "new" or "known" in about a byte per value.
 //
-// client.OpenOrCreate<BytesBloom>("seen", {.expected_items = 1'000'000}) -> [BytesBloom]
-//   => the core that owns the value's partition
+//   auto filter = client.OpenOrCreate<BytesBloom>("seen", {.expected_items = 1'000'000});
+//   Result<bool> is_new = filter->Insert(value);
 #pragma once
 
 #include <cstddef>
@@ -20,32 +20,31 @@
 
 namespace tidepool {
 
-// What a filter is and holds, over all of its partitions.
+// Size and load of a filter, over all its partitions.
 struct BloomEstimate {
-  double items = 0;                // Distinct values inserted; good to about 1 %.
-  double false_positive_rate = 0;  // Share of other values that Contains takes for known now.
-  std::uint64_t bytes = 0;         // Of the cluster's memory.
+  double items = 0;                // Distinct values inserted, within about 1 %.
+  double false_positive_rate = 0;  // Share of absent values that Contains reports as known now.
+  std::uint64_t bytes = 0;         // Memory in the cluster.
   std::uint64_t bits_set = 0;
 };
 
-// The answers of MultiInsert and MultiContains: one for each value, in their order. Reading is
-// thread-safe.
+// The answers of MultiInsert and MultiContains, in the order of the values. Reading is thread-safe.
 class TIDEPOOL_API BloomBatch {
  public:
-  // Of no value.
+  // A batch without values.
   BloomBatch() = default;
   BloomBatch(BloomBatch&&) noexcept = default;
   BloomBatch& operator=(BloomBatch&&) noexcept = default;
 
   std::size_t size() const { return size_; }
-  // MultiInsert: the value is new. MultiContains: it is there. False also for one that failed.
-  // 0 <= i < size(), else the program ends.
+  // Returns true if the value is new (MultiInsert) or known (MultiContains); false if it failed.
+  // REQUIRES: 0 <= i < size(), otherwise the program ends.
   bool operator[](std::size_t i) const;
-  // For how many of them it is true.
+  // Returns the number of values for which operator[] is true.
   std::size_t count() const;
-  // kOk if value `i` was answered, else why it was not.
+  // Returns kOk if value `i` was answered, or its failure.
   Status status(std::size_t i) const;
-  // kOk, or the first of those that are not, with the value's number.
+  // Returns kOk, or the first failure with the value's index.
   Status FirstFailure() const;
 
  private:
@@ -56,14 +55,14 @@ class TIDEPOOL_API BloomBatch {
   std::size_t size_ = 0;
 };
 
-// All bits of a filter in this process: answers without asking anybody, as of the time of the
-// download. Immutable; any number of threads.
+// A local copy of a filter; answers without a message, as of the download. Immutable and
+// thread-safe.
 class TIDEPOOL_API BloomCopy {
  public:
   BloomCopy(BloomCopy&&) noexcept = default;
   BloomCopy& operator=(BloomCopy&&) noexcept = default;
 
-  // False: the value was surely not inserted before the download began.
+  // Returns false if the value was surely not inserted before the download began.
   bool Contains(std::string_view value) const;
   std::size_t bytes() const;
 
@@ -74,16 +73,16 @@ class TIDEPOOL_API BloomCopy {
   std::vector<std::vector<std::byte>> partitions_;
 };
 
-// A namespace of kind bloom, made with NamespaceOptions::expected_items and false_positive_rate:
-// after so many distinct values it errs for this share of the others, and for more of them after
-// more values. It never errs the other way: what was inserted is known for ever. Values cannot be
-// removed or listed. All memory is taken at creation, so an insert never fails for lack of it.
+// A namespace of kind bloom. NamespaceOptions::expected_items and false_positive_rate fix its size:
+// after expected_items distinct values, Contains reports this share of absent values as known; with
+// more values, a larger share. Inserted values are always known. Values cannot be removed or
+// listed. All memory is allocated at creation, so an insert never fails for lack of memory.
 //
-// Insert is atomic: of all who insert a value, at any time and from anywhere, at most one is told
-// that it is new, and one is unless the filter errs.
+// Insert is atomic: of all inserts of one value, at any time and from any client, at most one
+// returns "new". Exactly one does unless the filter errs.
 //
-// Threads, consistency, memory and how operations may end: as BytesMap. A kUnknown Insert may or
-// may not have taken effect, and if it has, nobody is told "new" for its value any more.
+// Threads, lifetime, consistency, memory and errors: as BytesMap. An Insert that ends with kUnknown
+// may have taken effect; then no later Insert of its value returns "new".
 class TIDEPOOL_API BytesBloom {
  public:
   static constexpr NamespaceKind kKind = NamespaceKind::kBloom;
@@ -91,14 +90,14 @@ class TIDEPOOL_API BytesBloom {
   explicit BytesBloom(Namespace space) : space_(std::move(space)) {}
   const Namespace& space() const { return space_; }
 
-  // Values have at most 16,384 bytes. Returns: whether the value is new.
+  // Returns true if the value is new. Values have at most 16,384 bytes.
   Result<bool> Insert(std::string_view value, const CallOptions& options = {}) const;
   Future<bool> InsertAsync(std::string_view value, const CallOptions& options = {}) const;
-  // Returns: false if the value was surely never inserted.
+  // Returns false if the value was surely never inserted.
   Result<bool> Contains(std::string_view value, const CallOptions& options = {}) const;
   Future<bool> ContainsAsync(std::string_view value, const CallOptions& options = {}) const;
 
-  // Far cheaper per value than single calls. A value that stands twice in a batch is new at most
+  // Cost far less per value than single calls. A value that occurs twice in a batch is new at most
   // once.
   BloomBatch MultiInsert(std::span<const std::string_view> values,
                          const CallOptions& options = {}) const;
@@ -109,25 +108,27 @@ class TIDEPOOL_API BytesBloom {
   Future<BloomBatch> MultiContainsAsync(std::span<const std::string_view> values,
                                         const CallOptions& options = {}) const;
 
-  // Inserts that travel by the hundreds and do not tell whether their value is new: see buffered.h.
+  // Returns a handle that collects inserts and sends them by the hundreds (buffered.h). Such
+  // inserts do not report whether their value is new.
   BufferedBytesBloom Buffered(const BufferedOptions& options = {}) const {
     return BufferedBytesBloom(space_, options);
   }
 
-  // Takes over all that `other` holds at this time: every value that it knows is known here, too.
-  // Done by the daemons, partition by partition, without moving the filters. The deadline is that
-  // of each piece of some 512 KiB. May be repeated, also after a failure on the way.
-  // Returns: kOk; kFailedPrecondition (made with other options, or while other nodes were up, so
-  // that the two do not lie on the same cores), kInvalidArgument (`other` is of another cluster).
+  // Adds all values of `other` to this filter. The daemons do it partition by partition without
+  // moving the filters. The timeout is per piece of some 512 KiB. May be repeated, also after a
+  // failure.
+  // Returns: kOk; kFailedPrecondition (the filters have different options, or were created while
+  // different nodes were up, so they lie on different cores); kInvalidArgument (`other` is of
+  // another cluster).
   Status Union(const BytesBloom& other, const CallOptions& options = {}) const;
 
-  // How many distinct values it holds and how often it errs, from the number of bits set.
+  // Estimates the number of distinct values and the error rate from the bits set.
   Result<BloomEstimate> Estimate(const CallOptions& options = {}) const;
   Future<BloomEstimate> EstimateAsync(const CallOptions& options = {}) const;
 
-  // The whole filter, for programs that look many values up: expected_items bytes and more. Values
-  // inserted meanwhile may or may not be in it. The deadline is that of each piece.
-  // kResourceExhausted: no memory for the copy.
+  // Downloads the whole filter, for programs with many lookups: expected_items bytes and more.
+  // Values inserted meanwhile may be missing. The timeout is per piece.
+  // Errors: kResourceExhausted (no memory for the copy).
   Result<BloomCopy> Download(const CallOptions& options = {}) const;
 
  private:

@@ -1,6 +1,9 @@
-// The queue and priority namespaces on plain bytes: items that wait for whoever takes them.
+// The queue and priority namespaces on plain bytes.
 //
-// client.OpenOrCreate<BytesQueue>("jobs") -> [BytesQueue] => the core that owns the queue
+//   auto queue = client.OpenOrCreate<BytesQueue>("jobs");
+//   queue->Push("job 1");
+//   Result<Item> item = queue->Pop({.lease = 10s, .wait = 60s});
+//   if (item.ok()) queue->Ack(item->lease());
 #pragma once
 
 #include <chrono>
@@ -24,41 +27,42 @@
 
 namespace tidepool {
 
-// Of an item, in its queue: grows by one with each push, and is never given again.
+// Number of an item in its queue: grows with each push and is never reused.
 using ItemId = std::uint64_t;
-// Least first.
+// The least priority is popped first.
 using Priority = std::uint64_t;
 
-// To wait for ever (30 days).
+// The longest wait: 30 days.
 inline constexpr std::chrono::milliseconds kWaitForEver{30ll * 86'400'000};
 
 struct PushOptions {
-  // Time to live; 0 or kForEver: for ever. Absent: what the namespace says. Expired items are never
-  // delivered.
+  // Time to live. 0 or kForEver: never expires. Unset: the namespace's default. Expired items are
+  // never delivered.
   std::optional<std::chrono::milliseconds> ttl;
-  // How long to wait while the queue holds as many items as its capacity.
+  // Maximum wait while the queue is at capacity.
   std::chrono::milliseconds wait{0};
-  std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, of each message.
-  // Beside those of the handle. Has no effect yet.
+  std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, per message.
+  // In addition to the handle's promises. Has no effect yet.
   Promise promise = Promise::kNone;
-  Receipt* receipt = nullptr;  // Where to tell how safe a change is (receipt.h); null: nowhere.
+  Receipt* receipt = nullptr;  // If not null, receives the durability of the change (receipt.h).
 };
 
 struct PopOptions {
-  // Above 0: items are not removed but leased: for so long nobody else gets them. Who has not acked
-  // them by then loses them to the next consumer, so a consumer that dies loses nothing.
+  // Above 0: items are leased instead of removed, and other consumers do not get them for this
+  // time. An item without an ack by then is delivered to the next consumer, so a dying consumer
+  // loses nothing.
   std::chrono::milliseconds lease{0};
-  // How long to wait while there is no item. The owner keeps the wait: nothing travels meanwhile
-  // but one message a second. Waiters are served in the order in which these messages came: none is
-  // passed over, but who has waited longer may be served later.
+  // Maximum wait while there is no item. The owner keeps the wait, so waiting costs one message per
+  // second. Waiters are served in the order of these messages: no waiter is passed over, but a
+  // longer wait does not guarantee an earlier item.
   std::chrono::milliseconds wait{0};
-  std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, of each message.
-  // Beside those of the handle: kPopOnly. See promise.h.
+  std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, per message.
+  // In addition to the handle's promises: kPopOnly. See promise.h.
   Promise promise = Promise::kNone;
-  Receipt* receipt = nullptr;  // Where to tell how safe a change is (receipt.h); null: nowhere.
+  Receipt* receipt = nullptr;  // If not null, receives the durability of the change (receipt.h).
 };
 
-// Names one delivery of one item, for Ack and Nack. Plain data: another process may ack.
+// Identifies one delivery of one item, for Ack and Nack. Plain data: another process may ack.
 struct ItemLease {
   ItemId id = 0;
   std::uint64_t deliveries = 0;
@@ -68,14 +72,14 @@ struct Item {
   std::string value;
   ItemId id = 0;
   Priority priority = 0;
-  // How often it was delivered under a lease, this time included; 0: never. More than 1 says that a
-  // consumer may have worked on it before.
+  // Number of deliveries under a lease, including this delivery; 0: never leased. Above 1, a
+  // consumer may have worked on the item before.
   std::uint64_t deliveries = 0;
 
   ItemLease lease() const { return {id, deliveries}; }
 };
 
-// Some items in their order. Owns what the views show.
+// Items in queue order. Owns the data of its views.
 class TIDEPOOL_API ItemBatch {
  public:
   struct View {
@@ -96,10 +100,10 @@ class TIDEPOOL_API ItemBatch {
   const View& operator[](std::size_t i) const { return items_[i]; }
   std::vector<View>::const_iterator begin() const { return items_.begin(); }
   std::vector<View>::const_iterator end() const { return items_.end(); }
-  // The delivery of each, for MultiAck.
+  // Returns the lease of each item, for MultiAck.
   std::vector<ItemLease> leases() const;
-  // kOk, or what ended a pop of several messages early: these items were taken all the same.
-  // kUnknown: perhaps others as well.
+  // Returns kOk, or the failure that ended a pop of several messages early; these items were
+  // popped. After kUnknown, more items may have been popped.
   const Status& status() const { return status_; }
 
  private:
@@ -114,23 +118,24 @@ class TIDEPOOL_API ItemBatch {
 
 struct DrainOptions {
   std::size_t items_max = static_cast<std::size_t>(-1);
-  // Items are under this lease until they are taken: longer than taking the items of one message
+  // Lease of the items until they are taken. Choose it longer than taking the items of one message
   // (60 KiB) lasts.
   std::chrono::milliseconds lease{60'000};
-  std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, of each message.
+  std::chrono::milliseconds timeout{0};  // As CallOptions::timeout, per message.
 };
 
-// What became of a batch of items: one status for each. Those that were taken are in the queue in
-// the order of the batch.
+// The outcomes of a batch of pushes, a status per item. Accepted items are in the queue in the
+// order of the batch.
 class TIDEPOOL_API PushBatch {
  public:
   std::size_t size() const { return ids_.size(); }
   bool AllOk() const { return pushed() == size(); }
   std::size_t pushed() const;
-  // 0 <= i < size(), else the program ends. 0: not pushed, or, after kUnknown, perhaps.
+  // Returns the item's id; 0: not pushed, or, after kUnknown, perhaps pushed.
+  // REQUIRES: 0 <= i < size(), otherwise the program ends.
   ItemId id(std::size_t i) const;
   Status status(std::size_t i) const;
-  // kOk, or the first of those that are not, with the item's number.
+  // Returns kOk, or the first failure with the item's index.
   Status FirstFailure() const;
 
  private:
@@ -148,80 +153,79 @@ class TIDEPOOL_API PushBatch {
   std::vector<Failure> failures_;
 };
 
-// Items that expired and were not yet come across are among the ready ones.
+// Number of items. Expired items that were not yet found count as ready.
 struct QueueLength {
   std::uint64_t ready = 0;
   std::uint64_t leased = 0;
 };
 
-// What BytesQueue and BytesPriorityQueue have in common: the way out.
+// Operations that BytesQueue and BytesPriorityQueue share: pop, peek, ack and drain.
 //
-// One core holds the whole queue: it is as fast as that core, and as large as its memory. Threads,
-// memory and how operations may end: as BytesMap. Each item is delivered by one pop, whatever
-// happens to messages and connections. A pop that ends with kUnknown may have taken its items with
-// it, as does a program that ends with popped items in its hands: who must lose none pops under a
-// lease.
+// One core holds the whole queue, so that core bounds its speed and its memory bounds its size.
+// Threads, lifetime, memory and errors: as BytesMap. Each item is delivered by one pop, whatever
+// happens to messages and connections. A pop that ends with kUnknown may have removed items, and a
+// program may die with popped items. Pop under a lease to lose no item.
 //
-// Two operations of one handle and thread happen in their order, but those that wait.
+// Order: two operations of one handle and thread take effect in call order, except operations that
+// wait.
 //
-// A queue with lanes (NamespaceOptions::lanes) is several of these under one name. A handle, with
-// its copies, pushes to one of them, so what it pushes stays in its order, for whoever pops it;
-// among handles there is no order. It takes from the same lane first, and where that has nothing,
-// from others, so a consumer sees each producer's items in order, and no item waits while a
-// consumer does. `capacity` is shared out evenly: a push is refused, or waits, when its lane has
-// its part. Length is of all lanes. A lane whose node is down is passed over as long as others have
-// items. Single lanes are asked one after the other, so a pop costs up to three messages more than
-// one that finds an item at once. PopAsync and PopManyAsync are refused with kUnimplemented: they
-// would see one lane only.
+// Lanes (NamespaceOptions::lanes): several queues under one name. A handle and its copies push to
+// one lane, so their items stay in order for every consumer. Items of different handles are
+// unordered. A handle pops from its own lane first, and from other lanes if that is empty. A
+// consumer therefore sees each producer's items in order, and no item waits while a consumer waits.
+// `capacity` is divided evenly: a push is refused, or waits, when its lane has its part. Length
+// counts all lanes. A lane whose node is down is skipped while other lanes have items. Lanes are
+// asked one by one, so a pop that does not find an item at once costs up to three messages more.
+// PopAsync and PopManyAsync fail with kUnimplemented, because they would see one lane only.
 class TIDEPOOL_API BytesItems {
  public:
   explicit BytesItems(Namespace space) : space_(std::move(space)) {}
   const Namespace& space() const { return space_; }
 
-  // The next item. Returns: kNotFound (there is none), kDeadlineExceeded (nor did one come while it
-  // waited), kResourceExhausted (65,536 items wait for an ack), kInvalidArgument (a lease below 0).
+  // Pops the next item. Errors: kNotFound (no item); kDeadlineExceeded (no item during the wait);
+  // kResourceExhausted (65,536 items wait for an ack); kInvalidArgument (a negative lease).
   Result<Item> Pop(const PopOptions& options = {}) const;
-  // Also kUnavailable: thousands of expired items were in front of the next one; pop again.
+  // Also fails with kUnavailable after thousands of expired items in front of the next item; pop
+  // again.
   Future<Item> PopAsync(const PopOptions& options = {}) const;
 
-  // Up to `items_max` items at a time, far cheaper per item; with a wait, it waits for the first
-  // one. None: an empty batch, or kDeadlineExceeded if it waited. Several messages where one does
-  // not hold them: a failure of a later one ends it early, and is the batch's status().
+  // Pops up to `items_max` items, at far less cost per item. With a wait, waits for the first item.
+  // Without items, returns an empty batch, or kDeadlineExceeded after a wait. Sends several
+  // messages if one does not hold the items; a failure of a later message ends the batch early and
+  // is its status().
   Result<ItemBatch> PopMany(std::size_t items_max, const PopOptions& options = {}) const;
-  // The same with one message: as many as fit 60 KiB. kInvalidArgument also: 0 items.
+  // Pops with one message: as many items as fit 60 KiB. Errors: also kInvalidArgument (0 items).
   Future<ItemBatch> PopManyAsync(std::size_t items_max, const PopOptions& options = {}) const;
 
-  // The items that Pop would deliver next; they stay. kNotFound: there is none.
+  // Returns the item that Pop would deliver next and leaves it. Errors: kNotFound (no item).
   Result<Item> Peek(const CallOptions& options = {}) const;
-  // As many as fit one message (60 KiB).
+  // Returns as many of the next items as fit one message (60 KiB).
   Result<ItemBatch> PeekMany(std::size_t items_max, const CallOptions& options = {}) const;
 
-  // The item is done with, and gone. Returns: kOk, kNotFound (it is gone, or was never leased),
-  // kFailedPrecondition (this lease has ended; somebody else has the item, had it, or will).
+  // Removes a leased item. Returns: kOk; kNotFound (already removed, or never leased);
+  // kFailedPrecondition (this lease has ended, and another consumer may get the item).
   Status Ack(const ItemLease& lease, const CallOptions& options = {}) const;
   Future<void> AckAsync(const ItemLease& lease, const CallOptions& options = {}) const;
-  // The item is ready again at once, at its old place. Returns as Ack.
+  // Gives a leased item back: it is ready at once, at its old place. Returns: as Ack.
   Status Nack(const ItemLease& lease, const CallOptions& options = {}) const;
-  // A status for each lease.
+  // Returns a status per lease.
   std::vector<Status> MultiAck(std::span<const ItemLease> leases,
                                const CallOptions& options = {}) const;
 
   Result<QueueLength> Length(const CallOptions& options = {}) const;
 
-  // Takes items in bulk where the queue lives: for a program on the machine of the node that owns
-  // it (NodeInfo::local; of its lanes, those there), until it is empty, `items_max` are taken, or
-  // `take` says false: that item stays. Returns how many were taken.
+  // Takes items in bulk on the machine of the node that owns the queue (NodeInfo::local). For a
+  // queue with lanes, takes from the lanes there. Ends when the queue is empty, after `items_max`
+  // items, or when `take` returns false; that item stays. Returns the number of items taken.
   //
-  // Nothing is lost: an item leaves the queue after `take` has returned true for it. If the program
-  // dies, those whose `take` was not reached, and at most those of one message for which it had
-  // returned true, are ready again when their lease ends, with a count of deliveries that says so;
-  // the same where `take` lasted longer than the lease (these are not counted). Messages hold at
-  // most 60 KiB of items. Leases of others are not waited for.
+  // No item is lost: an item leaves the queue after `take` has returned true for it. If the program
+  // dies, untaken items become ready again when their lease ends, with a higher delivery count. So
+  // do taken items of at most one message (60 KiB). If `take` lasts longer than the lease, its
+  // items also become ready again and are not counted. Items leased by other consumers are skipped.
   //
-  // Errors: kFailedPrecondition (the queue is on another machine; the text names its node; or it
-  // has moved there meanwhile: what was taken is taken), kInvalidArgument (a lease of 0 or below),
-  // and as Pop under a lease, where nothing was taken yet; else what was taken is returned, and the
-  // failure shows at the next call.
+  // Errors: kFailedPrecondition (the queue is, or has moved, on another machine; the text names its
+  // node); kInvalidArgument (a lease of 0 or below); and the errors of Pop under a lease. After at
+  // least one taken item, the count is returned and the failure shows at the next call.
   Result<std::uint64_t> DrainLocal(const std::function<bool(const ItemBatch::View&)>& take,
                                    const DrainOptions& options = {}) const;
 
@@ -236,34 +240,34 @@ class TIDEPOOL_API BytesQueue : public BytesItems {
 
   explicit BytesQueue(Namespace space) : BytesItems(std::move(space)) {}
 
-  // Items have up to 1 GiB. Returns: the item's id; kResourceExhausted (at capacity, or no memory;
-  // pops still work); kDeadlineExceeded (at capacity while it waited).
+  // Appends an item of up to 1 GiB and returns its id.
+  // Errors: kResourceExhausted (at capacity, or no memory; pops still work); kDeadlineExceeded (at
+  // capacity during the whole wait).
   Result<ItemId> Push(std::string_view value, const PushOptions& options = {}) const;
   Future<ItemId> PushAsync(std::string_view value, const PushOptions& options = {}) const;
 
-  // Far cheaper per item. What others push may come between. With PushOptions::wait, which is that
-  // of each piece, one message after the other; else all at once, and where the queue fills up, an
-  // item may be refused before one that is taken.
+  // Appends items at far less cost per item. Items of other producers may come between. Without
+  // PushOptions::wait, sends all at once; if the queue fills up, an item may be refused before a
+  // later item that is accepted. With a wait, sends one message after the other and waits for each.
   PushBatch MultiPush(std::span<const std::string_view> values,
                       const PushOptions& options = {}) const;
-  // PushOptions::wait is not looked at.
+  // Ignores PushOptions::wait.
   Future<PushBatch> MultiPushAsync(std::span<const std::string_view> values,
                                    const PushOptions& options = {}) const;
 
-  // Pushes that travel by the hundreds, whoever of a program's functions makes them: see
-  // buffered.h.
+  // Returns a handle that collects pushes and sends them by the hundreds (buffered.h).
   BufferedBytesQueue Buffered(const BufferedOptions& options = {}) const {
     return BufferedBytesQueue(space(), options);
   }
 };
 
-// A value and its place in a priority queue.
+// A value and its priority.
 struct PrioritizedValue {
   Priority priority = 0;
   std::string_view value;
 };
 
-// A namespace of kind priority: the least priority first, and among equals the one pushed first.
+// A namespace of kind priority: the least priority first, then in push order.
 class TIDEPOOL_API BytesPriorityQueue : public BytesItems {
  public:
   static constexpr NamespaceKind kKind = NamespaceKind::kPriority;
@@ -286,7 +290,7 @@ class TIDEPOOL_API BytesPriorityQueue : public BytesItems {
 
 namespace internal {
 
-// Makers of results, for futures; the call is done.
+// Make results of futures from the finished call.
 TIDEPOOL_API Result<Item> TakeItem(CallRef call);
 TIDEPOOL_API Result<ItemBatch> TakeItems(CallRef call);
 

@@ -1,12 +1,12 @@
-// Several operations in one message that nobody sees half of.
+// Several operations in one message, executed without interleaving.
 //
 //   tidepool::Chain chain;
 //   auto taken = chain.Take("{alice}old");
-//   chain.Put("{alice}new", taken);                        // What was there, under another key.
+//   chain.Put("{alice}new", taken);                        // The old value under another key.
 //   chain.Put("{alice}note", "was empty").If(taken.NotFound());
 //   auto done = map.Execute(chain);                        // Result<ChainResult>
 //
-// [Chain] -> map.Execute => the core that owns the keys, which runs it without anything between
+// [Chain] -> map.Execute => the core that owns the keys
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,7 @@ namespace internal {
 class ChainCodec;
 }  // namespace internal
 
-// A condition on what an earlier step of the same chain did.
+// A condition on the outcome of an earlier step of the same chain.
 class ChainCondition {
  public:
   enum class Test : std::uint8_t { kOk = 1, kNotFound = 2, kEquals = 3 };
@@ -46,20 +46,21 @@ class ChainCondition {
   std::string expected_;
 };
 
-// One step of a chain, while it is put together. A plain value; the chain must outlive it.
+// One step of a chain under construction. A plain value; the chain must outlive it.
 class TIDEPOOL_API ChainStep {
  public:
   ChainStep(Chain* chain, std::uint8_t index) : chain_(chain), index_(index) {}
   std::uint8_t index() const { return index_; }
 
-  // Leaves this step out unless the condition holds; the chain goes on.
+  // Skips this step unless the condition holds; the chain continues.
   ChainStep& If(const ChainCondition& condition);
   // Ends the chain here with kFailedPrecondition unless the condition holds.
   ChainStep& Require(const ChainCondition& condition);
-  // The chain goes on if this step fails. (It also does if a later step's condition is about it.)
+  // Lets the chain continue if this step fails. (It also continues if a later step's condition
+  // tests this step.)
   ChainStep& MayFail();
 
-  // For later steps. A step that was left out is neither.
+  // Conditions for later steps. A skipped step satisfies neither Ok() nor NotFound().
   ChainCondition Ok() const { return {index_, ChainCondition::Test::kOk}; }
   ChainCondition NotFound() const { return {index_, ChainCondition::Test::kNotFound}; }
   ChainCondition Equals(std::string_view value) const {
@@ -71,7 +72,7 @@ class TIDEPOOL_API ChainStep {
   std::uint8_t index_;
 };
 
-// A value that is given, or that an earlier step returns.
+// A given value, or the value that an earlier step returns.
 class ChainValue {
  public:
   ChainValue(std::string_view bytes) : bytes_(bytes) {}       // NOLINT: meant to convert.
@@ -88,8 +89,8 @@ class ChainValue {
   std::uint8_t step_ = kGiven;
 };
 
-// A number that is given, or that an earlier step returns: the value of a counter, or what a
-// Fetch... returned.
+// A given number, or the number that an earlier step returns: the value of a counter, or the result
+// of a Fetch...
 class ChainNumber {
  public:
   ChainNumber(std::int64_t number) : number_(number) {}        // NOLINT: meant to convert.
@@ -103,8 +104,9 @@ class ChainNumber {
   std::uint8_t step_ = ChainValue::kGiven;
 };
 
-// The same of floating-point counters. The step that it comes from returns such a number, too: else
-// the chain ends there with kInvalidArgument, as where a ChainNumber comes from one of these.
+// A given floating-point number, or the number of an earlier step. The chain ends with
+// kInvalidArgument if that step returns an integer; likewise for a ChainNumber from a
+// floating-point step.
 class ChainNumberF64 {
  public:
   ChainNumberF64(double number) : number_(number) {}              // NOLINT: meant to convert.
@@ -118,26 +120,26 @@ class ChainNumberF64 {
   std::uint8_t step_ = ChainValue::kGiven;
 };
 
-// The steps, in the order in which they run. Bounds: 64 steps; keys, values and conditions together
-// some 30 KiB; all keys in one partition, as keys with the same {tag} are in every namespace but
-// ordered ones, where they must lie in one range (kFailedPrecondition else, and nothing is done).
+// Steps in the order of execution. Bounds: 64 steps; some 30 KiB of keys, values and conditions
+// together. All keys must lie in one partition, as keys with the same {tag} do. Keys of an ordered
+// namespace must lie in one range; otherwise Execute fails with kFailedPrecondition and no effect.
 //
-// The chain ends at the first step that fails, with that step's code; what ran before stays done.
-// Failures are all codes but kOk. Nobody sees the keys between two steps, and the chain is done
-// once or not at all, over broken connections too.
+// The chain ends at the first step that fails (any code but kOk), with that step's code. Earlier
+// steps stay applied. Other clients never see the keys between two steps. The chain is executed
+// once or not at all, also across broken connections.
 //
-// Apply is no step. A chain is one operation of credit, and keeps its core to itself until its end;
-// what steps cost is known and bounded, and what a function of a user's costs is not. Where a chain
-// is to go on from what a function returned, it comes behind it, and its first step may Require
-// that the record still is what the function made of it.
+// Apply is not a step. A chain counts as one operation of credit and occupies its core until its
+// end, so the cost of its steps must be bounded; the cost of a site's function is not. To continue
+// from a function's result, execute a chain after it. Its first step can Require that the record
+// still has that result.
 //
-// Threads: a chain is put together by one thread; any number may then execute it, again and again.
+// Threads: one thread builds a chain; any number of threads may then execute it, repeatedly.
 class TIDEPOOL_API Chain {
  public:
   static constexpr std::size_t kStepsMax = 64;
 
-  // As the operations of BytesMap. Values that are handed on between steps, or returned, have
-  // together some 30 KiB; of what exceeds that only the size is returned.
+  // Append operations of BytesMap. Values passed between steps or returned have together some 30
+  // KiB; for a value beyond that, only its size is returned.
   ChainStep Get(std::string_view key);
   ChainStep Take(std::string_view key);
   ChainStep Contains(std::string_view key);
@@ -186,30 +188,30 @@ class TIDEPOOL_API Chain {
   std::vector<Step> steps_;
 };
 
-// What became of each step. Owns the values.
+// The outcome of each step. Owns the values.
 class TIDEPOOL_API ChainResult {
  public:
   struct Step {
-    // kCancelled: it was left out, or the chain had ended.
+    // kCancelled: the step was skipped, or the chain had ended.
     Status status;
     Version version = 0;
-    // Of Get and Take: the value. Of Get empty, and `omitted`, if it had no room in the answer,
-    // which has 32 KiB for all steps; a Take ends as kOutOfRange then and leaves the value where it
-    // is.
+    // Value of Get and Take. The answer has 32 KiB for all steps. A Get whose value does not fit
+    // returns it empty and sets `omitted`. A Take whose value does not fit fails with kOutOfRange
+    // and deletes nothing.
     Value value;
     bool omitted = false;
     std::uint64_t value_bytes = 0;
-    // Of Fetch...: the number before.
+    // Previous number of Fetch...
     std::int64_t number = 0;
-    double number_f64 = 0;  // Of Fetch...F64: the number before.
-    // Of Ttl: the time that the record still has, kForEver if it does not expire.
+    double number_f64 = 0;  // Previous number of Fetch...F64.
+    // Remaining time to live, for Ttl; kForEver if the record does not expire.
     std::chrono::milliseconds ttl{0};
   };
 
-  // kOk, or why the chain ended: the status of the step that failed, with its number.
+  // Returns kOk, or the status of the step that ended the chain, with its index.
   const Status& status() const { return status_; }
   std::size_t size() const { return steps_.size(); }
-  // 0 <= i < size(), else the program ends.
+  // REQUIRES: 0 <= i < size(), otherwise the program ends.
   const Step& operator[](std::size_t i) const;
   const Step& operator[](const ChainStep& step) const { return (*this)[step.index()]; }
 

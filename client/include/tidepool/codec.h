@@ -1,4 +1,4 @@
-// How keys and values of C++ types become bytes and come back: the codecs that there are.
+// Codecs of C++ types; codec_base.h describes the interface.
 //
 //   HashMap<K, V> -> [Codec<K>, Codec<V>] -> BytesMap => the core that owns the key
 #pragma once
@@ -22,12 +22,12 @@
 
 namespace tidepool {
 
-// Their memory.
+// Types encoded as their memory.
 template <internal::RawType T>
 struct Codec<T> {
   static constexpr std::size_t kFixedBytes = sizeof(T);
   static constexpr bool kInPlace = true;
-  // Not for bool: each one is looked at.
+  // False for bool, because each bool is checked.
   static constexpr bool kIsMemory = !std::is_same_v<T, bool>;
   static constexpr bool kKey = std::is_scalar_v<T> || std::has_unique_object_representations_v<T>;
 
@@ -57,7 +57,7 @@ struct Codec<std::string> {
   static Result<std::string> Decode(std::string&& bytes) { return std::move(bytes); }
 };
 
-// Nothing: the value of a set.
+// The empty value of a set.
 struct Unit {
   friend bool operator==(const Unit&, const Unit&) = default;
 };
@@ -75,7 +75,7 @@ struct Codec<Unit> {
   }
 };
 
-// What of protobuf is needed to know a message: the SDK's headers include nothing of it.
+// The protobuf members that a codec needs; the SDK's headers include no protobuf header.
 template <typename T>
 concept ProtobufMessage = std::default_initializable<T> &&
     requires(T& message, const T& read, std::string* out, const void* bytes) {
@@ -84,7 +84,7 @@ concept ProtobufMessage = std::default_initializable<T> &&
   std::string(read.GetTypeName());
 };
 
-// A proto2 message that is put must have its required fields, else the program ends.
+// Putting a proto2 message without its required fields ends the program.
 template <ProtobufMessage T>
 struct Codec<T> {
   static constexpr bool kKey = false;

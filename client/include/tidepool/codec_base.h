@@ -1,5 +1,5 @@
-// What a codec is: how keys and values of C++ types become bytes and come back. The codecs
-// themselves are in codec.h, which programs include.
+// The codec interface: encodes keys and values of C++ types as bytes and decodes them. codec.h,
+// which programs include, has the codecs themselves.
 #pragma once
 
 #include <concepts>
@@ -12,43 +12,43 @@
 
 namespace tidepool {
 
-// The encoding of a type. There are codecs for
+// The encoding of a type. Codecs exist for
 //
-//   numbers, bool, enums, structs   their memory. A struct must be trivially copyable; its padding
-//                                   travels too, whatever it holds, and so does its byte order:
-//                                   little-endian. Types that hold addresses (pointers, references,
-//                                   views) are refused where the compiler can see it: the first 24
-//                                   members of an aggregate.
+//   numbers, bool, enums, structs   their memory, little-endian. A struct must be trivially
+//                                   copyable; its padding travels too, with any content. Types with
+//                                   addresses (pointers, references, views) are refused where the
+//                                   compiler sees it: in the first 24 members of an aggregate.
 //   std::string                     its bytes; functions take std::string_view for it
-//   std::vector, std::array         their elements in a row: of a fixed size as they are, others
-//   std::pair, std::tuple           behind 4 bytes of size
+//   std::vector, std::array         their elements in a row: fixed-size elements as they are, other
+//   std::pair, std::tuple           elements behind 4 bytes of size
 //   std::optional                   a byte 0, or a byte 1 and the value
-//   std::variant                    a byte with the number of the alternative, and its value
+//   std::variant                    a byte with the index of the alternative, and its value
 //   std::map, std::set              keys, with their values, in a row as in std::vector, in the
 //   std::unordered_map, _set        order of the keys; unordered ones in the order of the encodings
 //   protobuf messages               their serialization
 //
-// and a type of one's own gets one by a specialisation, which counts for it inside of the above
-// too:
+// A program specialises Codec for its own types. The specialisation also applies inside the
+// containers above:
 //
 //   template <>
 //   struct tidepool::Codec<Matrix> {
-//     // What is compared when a namespace is opened: change it with the encoding.
+//     // Compared when a namespace is opened: change it with the encoding.
 //     static std::string Name() { return "matrix"; }
-//     // Returns the encoding: a view of `value`, or of `*room`, which may be filled for that.
+//     // Returns the encoding: a view of `value`, or of `*room`, which it may fill.
 //     static std::string_view Encode(const Matrix& value, std::string* room);
-//     // Total: any bytes give a value, or a Status: kFailedPrecondition.
+//     // Total: any bytes give a value or kFailedPrecondition.
 //     static tidepool::Result<Matrix> Decode(std::string_view bytes);
 //   };
 //
 // Optional members:
-//   kFixedBytes   all encodings have this size
+//   kFixedBytes   size of all encodings
 //   kInPlace      true: Encode never uses `room`
-//   kKey          false: no key may have this type, since equal values may have different encodings
-//   Argument      what functions take instead of const T&
+//   kKey          false: the type cannot be a key, because equal values may have different
+//                 encodings
+//   Argument      parameter type of functions, instead of const T&
 //
-// All functions are thread-safe. Numbers inside a struct that are no valid values (a bool of 2) are
-// not noticed; by themselves they are.
+// All functions are thread-safe. Invalid numbers inside a struct (a bool of 2) are not noticed;
+// single numbers are checked.
 template <typename T>
 struct Codec;
 
@@ -62,9 +62,9 @@ concept Encodable = requires(const T& value, std::string* room, std::string_view
 
 namespace internal {
 
-// kFailedPrecondition: so many bytes are no `type`.
+// Returns kFailedPrecondition: these bytes are not a `type`.
 TIDEPOOL_API Status NotA(const std::string& type, std::size_t bytes);
-// Prints that a message lacks required fields, and ends the program.
+// Prints that a message lacks required fields and ends the program.
 [[noreturn]] TIDEPOOL_API void EndForIncompleteMessage(const std::string& type);
 
 template <typename T>
@@ -94,13 +94,13 @@ struct ArgumentTrait<T> {
 
 }  // namespace internal
 
-// T can be a key: equal values have equal encodings. Structs with padding or floating-point members
-// are not, nor are protobuf messages, whose serialization is not unique. (Plain `double` is: keys
-// are compared by their bytes, so 0.0 and -0.0 are two.)
+// T can be a key: equal values have equal encodings. Excludes structs with padding or
+// floating-point members, and protobuf messages, whose serialization is not unique. Plain `double`
+// is allowed, but 0.0 and -0.0 are different keys, because keys compare by bytes.
 template <typename T>
 concept EncodableKey = Encodable<T> && internal::kMayBeKey<T>;
 
-// What functions of typed handles take for a T.
+// Parameter type of typed handles for a T.
 template <typename T>
 using ArgumentOf = typename internal::ArgumentTrait<T>::Type;
 

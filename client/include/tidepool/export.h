@@ -1,4 +1,4 @@
-// Marks what the shared library exports; everything else in it is hidden. Refuses a compiler before
+// Marks the exported symbols of the shared library; all others are hidden. Refuses compilers before
 // C++20.
 #pragma once
 

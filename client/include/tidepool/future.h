@@ -15,7 +15,7 @@ namespace internal {
 class Call;
 struct Access;
 
-// One reference to a call under way. Not for programs: see Future.
+// A reference to a call under way. Not for programs; use Future.
 class TIDEPOOL_API CallRef {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -33,9 +33,9 @@ class TIDEPOOL_API CallRef {
 
   Call* get() const { return call_; }
   bool Done() const;
-  // Moves the client's work on until the call is done. False if `until` passed before.
+  // Drives the client's progress until the call is done. Returns false if `until` passed first.
   bool Wait(TimePoint until) const;
-  // `next` runs once, when the call is done; at once if it is.
+  // Calls `next` once, when the call is done; at once if it is done already.
   void Then(std::function<void(CallRef)> next) &&;
 
  private:
@@ -55,34 +55,35 @@ struct OutcomeOf<void> {
 
 }  // namespace internal
 
-// A Future is the caller's end of one asynchronous call. It gives what the synchronous form of the
-// call returns: a Result<T>, and a Status where T is void.
+// The result of one asynchronous call. Gives the outcome of the synchronous form: a Result<T>, or a
+// Status where T is void.
 //
-// Progress: the library has no hidden thread. Operations travel, and answers are taken in, while
-// some thread waits in any call of the same client: Wait() here, or any synchronous call. With
-// ConnectOptions::background_progress a thread of the library does it as well.
+// Progress: the library has no hidden thread. Operations are sent and answers received while some
+// thread waits in any call of the same client: Wait() here, or any synchronous call. With
+// ConnectOptions::background_progress a thread of the library also makes progress.
 //
-// A Future may be moved between threads but used by one at a time. If it is destroyed before it was
-// read, the operation goes on (as far as somebody makes progress) and its result is dropped. Every
-// call has a deadline of its own, so a Future is never pending for ever.
+// Threads: a Future may be moved between threads; one thread uses it at a time.
+//
+// Lifetime: destroying an unread Future drops the result; the operation continues. Every call has a
+// deadline, so no Future stays pending for ever.
 template <typename T>
 class Future {
  public:
   using Outcome = typename internal::OutcomeOf<T>::Type;
 
-  // An empty future: valid() is false and nothing else may be called.
+  // An empty future: valid() is false, and no other method may be called.
   Future() = default;
 
-  // False for an empty future, and once the result was taken.
+  // Returns false for an empty future and after the result was taken.
   bool valid() const { return call_.get() != nullptr; }
-  // True if Wait() would return at once. Makes no progress by itself.
+  // Returns true if Wait() would return at once. Makes no progress itself.
   bool Ready() const { return call_.Done(); }
 
-  // Waits for the result and takes it; the future is empty afterwards.
+  // Waits for the result and takes it. The future is empty afterwards.
   Outcome Wait() { return Wait(internal::CallRef::TimePoint::max()); }
-  // The same, but gives up waiting at `deadline`: then returns kDeadlineExceeded, and the future
-  // stays valid and the operation goes on. (If the operation itself ended with kDeadlineExceeded
-  // the future is empty: ask valid().)
+  // Waits at most until `deadline`. Then returns kDeadlineExceeded; the future stays valid and the
+  // operation continues. (If the operation itself ended with kDeadlineExceeded, the future is
+  // empty: check valid().)
   Outcome Wait(internal::CallRef::TimePoint deadline) {
     if (!call_.Wait(deadline)) {
       return Status(StatusCode::kDeadlineExceeded, "the operation is still under way",
@@ -90,8 +91,8 @@ class Future {
     }
     return take_(std::move(call_));
   }
-  // The same of a duration in any unit. A timeout of a year or more waits for the result, since
-  // every call ends within a year.
+  // Waits at most for `timeout`, in any unit. A timeout of a year or more waits for the result,
+  // because every call ends within a year.
   template <typename Number, typename Unit>
   Outcome Wait(std::chrono::duration<Number, Unit> timeout) {
     const std::chrono::duration<double> seconds(timeout);
@@ -101,9 +102,9 @@ class Future {
     return Wait(now + std::chrono::duration_cast<std::chrono::nanoseconds>(timeout));
   }
 
-  // Calls `next` with the result, once, on whichever thread makes progress at that time and outside
-  // of all locks of the library, so `next` may start and wait for other operations. If the result
-  // is there already, `next` runs at once on this thread. The future is empty afterwards.
+  // Calls `next` once with the result, on whichever thread makes progress. No lock of the library
+  // is held, so `next` may start operations and wait for them. Calls `next` at once on this thread
+  // if the result is ready. The future is empty afterwards.
   void Then(std::function<void(Outcome)> next) {
     std::move(call_).Then([take = take_, next = std::move(next)](internal::CallRef call) {
       next(take(std::move(call)));
@@ -112,7 +113,7 @@ class Future {
 
  private:
   friend struct internal::Access;
-  // Makes the result of a call that is done.
+  // Makes the result of a finished call.
   using Take = Outcome (*)(internal::CallRef);
   Future(internal::CallRef call, Take take) : call_(std::move(call)), take_(take) {}
 

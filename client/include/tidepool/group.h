@@ -1,5 +1,4 @@
-// Processes that work in phases: barriers, broadcasts and reductions among a fixed number of them,
-// without MPI.
+// Barriers, broadcasts and reductions among a fixed number of processes, without MPI.
 //
 //   auto group = tidepool::Group::Join(*client, "step-1", 4);
 //   if (!group.ok()) return tidepool::Report(group.status());
@@ -28,52 +27,56 @@
 namespace tidepool {
 
 struct JoinOptions {
-  // -1: a free one, in the order of coming. A launcher's number (SLURM_PROCID) makes messages about
-  // missing members say which.
+  // -1: a free rank, in order of arrival. Pass a launcher's number (SLURM_PROCID) so that messages
+  // about missing members show it.
   std::int32_t rank = -1;
-  // For messages; empty: the client's name, which is host:process.
+  // Name in messages. Empty: the client's name, which is host:process.
   std::string label;
-  // For the others to come; 0: ConnectOptions::call_timeout.
+  // Deadline for all members to arrive; 0: ConnectOptions::call_timeout.
   std::chrono::milliseconds timeout{0};
 };
 
 enum class Reduction : std::uint8_t { kSum = 0, kMin = 1, kMax = 2 };
 
-// What reductions work on.
+// Element types of reductions.
 template <typename T>
 concept Reducible =
     std::same_as<T, std::int64_t> || std::same_as<T, std::uint64_t> || std::same_as<T, double>;
 
-// One member's end of a group. All members make the same collective calls in the same order; each
-// call returns when all have made it, at every member with the same outcome.
+// One member's handle of a group. All members make the same collective calls in the same order.
+// Each call returns after all members have made it, with the same outcome at every member.
 //
-// Threads: a handle is used by one thread at a time; several threads of one client may each join.
-// Lifetime: it keeps its client connected, and leaves the group when it goes (which may take a
-// second if the group's node does not answer).
+// Threads: one thread at a time uses a handle; several threads of one client may each join.
 //
-// Ends: every collective call may end with
-//   kDeadlineExceeded    not all came in time; the text names who is missing. The same call may be
-//                        made again, and goes on waiting (what was contributed first counts).
-//   kAborted             a member left, was killed or lost its connection for 2 s; the text names
-//                        it. Or the group's node was restarted. The group is of no use any more:
-//                        join again, which makes a new one under the name.
-//   kInvalidArgument     members made different calls; the text names two. As kAborted.
+// Lifetime: the handle keeps its client connected. Destroying it leaves the group, which takes up
+// to a second if the group's node does not answer.
+//
+// Errors: every collective call can fail with the errors of BytesMap operations and with
+//   kDeadlineExceeded    a member did not arrive in time; the text names the missing members. Make
+//                        the same call again to continue waiting; the first contribution counts.
+//   kAborted             a member left, was killed or was disconnected for 2 s (the text names it),
+//                        or the group's node restarted. The group is unusable; join again, which
+//                        creates a new group of this name.
+//   kInvalidArgument     members made different calls; the text names two members. The group is
+//                        unusable.
 //   kResourceExhausted   64 MiB of contributions wait on one core: make the call again.
-// and as BytesMap's operations do. A killed member is noticed at once while its connection is in
-// use or was in the last minute, else by the others' deadlines.
+// A killed member is noticed at once if its connection was used in the last minute, and otherwise
+// by the deadlines of the other members.
 //
-// Floating-point sums are made in the order of ranks, so they are the same in each run.
+// Floating-point sums are added in the order of ranks, so each run gives the same result.
 class TIDEPOOL_API Group {
  public:
   static constexpr std::uint32_t kSizeMax = 65'536;
   static constexpr std::size_t kContributionBytesMax = 16 * 1024;
 
-  // Waits until `size` members have come. Groups of one name that follow each other are different
-  // groups: members that join after one has formed make the next.
-  // Errors: kInvalidArgument (size 0 or above kSizeMax, a rank that is none, another size than the
-  // others say, a name above 16,384 bytes), kAlreadyExists (the rank is taken), kResourceExhausted
-  // (too many members in groups of one core: leave those that are over), kDeadlineExceeded (naming
-  // who has come, or who is missing), as BytesMap's operations.
+  // Waits until `size` members have joined. Members that join after a group has formed create the
+  // next group of this name.
+  // Errors, besides the errors of BytesMap operations:
+  //   kInvalidArgument     size 0 or above kSizeMax, an impossible rank, a size that differs from
+  //                        the other members', or a name above 16,384 bytes
+  //   kAlreadyExists       the rank is taken
+  //   kResourceExhausted   too many members in groups of one core: leave finished groups
+  //   kDeadlineExceeded    the text names the present or the missing members
   static Result<Group> Join(Client& client, std::string_view name, std::uint32_t size,
                             const JoinOptions& options = {});
 
@@ -87,9 +90,9 @@ class TIDEPOOL_API Group {
 
   Status Barrier(const CallOptions& options = {});
 
-  // Everything that members have started before is done when it returns: flushes the buffered
-  // handles given, waits for this client's operations, then a barrier. A failure on the way is
-  // returned, but the barrier is still met, so that nobody waits for this member.
+  // Completes everything that members started before: flushes the given buffered handles, waits for
+  // this client's operations, then meets a barrier. After a failure it still meets the barrier, so
+  // that the other members do not wait, and returns the failure.
   template <typename... Buffered>
   Status Fence(const CallOptions& options, Buffered&... buffered) {
     Status first;
@@ -103,24 +106,26 @@ class TIDEPOOL_API Group {
   }
   Status Fence() { return Fence(CallOptions{}); }
 
-  // The value that `root` gives; the others' is not looked at. At most kContributionBytesMax.
+  // Returns the value that `root` passes; values of other members are ignored. At most
+  // kContributionBytesMax.
   Result<std::string> Broadcast(std::string_view value, std::uint32_t root,
                                 const CallOptions& options = {});
 
-  // The combination of all members' numbers, at every member; integer sums wrap around.
+  // Combines the numbers of all members and returns the result to every member. Integer sums wrap
+  // around.
   template <Reducible T>
   Result<T> AllReduce(T value, Reduction reduction = Reduction::kSum,
                       const CallOptions& options = {}) {
     return Only<T>(Combine(kEverywhere, TypeOf<T>(), reduction, BytesOf<T>({&value, 1}), options));
   }
-  // Of arrays, element by element: all of the same length, 1 to 2,048.
+  // Combines arrays element by element. All arrays have the same length, 1 to 2,048.
   template <Reducible T>
   Result<std::vector<T>> AllReduce(std::span<const T> values, Reduction reduction = Reduction::kSum,
                                    const CallOptions& options = {}) {
     return All<T>(Combine(kEverywhere, TypeOf<T>(), reduction, BytesOf<T>(values), options));
   }
 
-  // The same, with the result at `root` only; elsewhere 0 or an empty array.
+  // Combine with the result at `root` only; other members receive 0 or an empty array.
   template <Reducible T>
   Result<T> Reduce(T value, std::uint32_t root, Reduction reduction = Reduction::kSum,
                    const CallOptions& options = {}) {

@@ -1,4 +1,4 @@
-// The hash namespace as a map from keys to values of C++ types.
+// The hash namespace as a map between C++ types.
 //
 // client.OpenOrCreate<HashMap<K, V>>("name") -> [HashMap] -> BytesMap => the core that owns the key
 #pragma once
@@ -16,7 +16,7 @@ namespace tidepool {
 
 namespace internal {
 
-// Says what is wrong with the types before anything is made of them.
+// Reports unsuitable types before any member is instantiated.
 template <typename K, typename V, typename Placement>
 struct HashMapTypes {
   static_assert(Encodable<K>, "no key: this type needs a Codec (see tidepool/codec_base.h)");
@@ -33,18 +33,17 @@ struct HashMapTypes {
 
 }  // namespace internal
 
-// A map from K to V, spread over the cluster by the hash of the key's encoding. A thin layer over
-// BytesMap; its operations are in typed_map.h.
+// A map from K to V, partitioned over the cluster by the hash of the key's encoding. A thin layer
+// over BytesMap; typed_map.h declares its operations.
 //
-// Types: those that have a Codec (codec_base.h says which). Keys are compared by their encodings. A
-// value that travels as its memory is sent from where it lies, without a copy in the handle.
+// Types: all types with a Codec (codec_base.h lists them). Keys compare by their encodings. A value
+// that travels as its memory is sent without a copy in the handle.
 //
-// Functions take std::string_view for a K or V that is std::string, else const T&. Encoded keys are
-// at most 16,384 bytes, encoded values 1 GiB.
+// Functions take std::string_view for a K or V that is std::string, otherwise const T&. Encoded
+// keys have at most 16,384 bytes, encoded values 1 GiB.
 //
-// There is no reserve(): who knows how many records will come says so when the namespace is made
-// (NamespaceOptions::expected_items), as any process may be the one that makes it, and an index
-// that has begun to grow has paid already.
+// There is no reserve(); NamespaceOptions::expected_items sizes the index at creation. Any process
+// may create the namespace, and an index that has started to grow has already paid the cost.
 //
 // `Placement`: see key_placement.h.
 template <typename K, typename V, typename Placement = PlacedByKey>
@@ -59,7 +58,7 @@ class HashMap : private internal::HashMapTypes<K, V, Placement>,
 
   explicit HashMap(Namespace space) : Base(std::move(space)) {}
 
-  // The records, in no useful order; BytesMap::Iterate says what concurrent changes do to it.
+  // Iterates over the records in no useful order; BytesMap::Iterate describes concurrent changes.
   RecordIterator NewIterator(const IterateOptions& options = {}, const Cursor& from = {}) const {
     return RecordIterator(this->bytes_.NewIterator(options, from), options.keys_only);
   }

@@ -14,11 +14,11 @@
 
 namespace tidepool {
 
-// A set of K: a HashMap<K, Unit>, with the words of a set, and the same promises. Keys take their
-// bytes and the record's 32, nothing for a value. The operations are in typed_set.h.
+// A set of K: a HashMap<K, Unit> with a set's method names and the same guarantees. A key takes its
+// bytes and the 32 bytes of a record, nothing for a value. typed_set.h declares the operations.
 //
-// There is no reserve(): NamespaceOptions::expected_items makes room, for the reason that
-// hash_map.h gives.
+// There is no reserve(); NamespaceOptions::expected_items sizes the index. hash_map.h gives the
+// reason.
 template <typename K, typename Placement = PlacedByKey>
 class HashSet
     : public internal::TypedSet<HashMap<K, Unit, Placement>, internal::PlacedCodec<K, Placement>> {
@@ -31,7 +31,7 @@ class HashSet
 
   explicit HashSet(Namespace space) : Base(std::move(space)) {}
 
-  // The keys, in no useful order; BytesMap::Iterate says what concurrent changes do to it.
+  // Iterates over the keys in no useful order; BytesMap::Iterate describes concurrent changes.
   RecordIterator NewIterator(IterateOptions options = {}, const Cursor& from = {}) const {
     options.keys_only = true;
     return this->map_.NewIterator(options, from);

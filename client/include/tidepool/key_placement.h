@@ -1,4 +1,4 @@
-// A program's own say about which keys live together.
+// Placement of keys chosen by the program, so that related keys live together.
 //
 //   HashMap<K, V, P> -> [P::Tag] -> "{tag}key" -> the partition that the tag hashes to
 #pragma once
@@ -16,12 +16,13 @@
 
 namespace tidepool {
 
-// Where a key lives follows from its encoding: from all of it, or, if it has a {tag}, from what is
-// between the first '{' and the next '}', if that is not empty.
+// Places a key by its encoding. If the encoding has a {tag}, the text between the first '{' and the
+// next '}' decides, unless it is empty; otherwise the whole encoding decides.
 struct PlacedByKey {};
 
-// A placement of one's own: keys of one tag share a partition. The tag is stored in front of the
-// key, so all programs must use the same placement; its name is part of the key's type.
+// A placement defined by the program: keys with one tag share a partition. The tag is stored in
+// front of the key, so all programs must use the same placement; its name is part of the key's
+// type.
 //
 //   struct ByCell {
 //     static constexpr std::string_view kName = "cell";
@@ -30,7 +31,7 @@ struct PlacedByKey {};
 //   };
 //   HashMap<ParticleId, Particle, ByCell>
 //
-// Few tags make few partitions do all the work.
+// With few tags, few partitions do all the work.
 template <typename P, typename K>
 concept KeyPlacement = std::same_as<P, PlacedByKey> || requires(ArgumentOf<K> key) {
   std::string(P::kName);
@@ -40,13 +41,13 @@ concept KeyPlacement = std::same_as<P, PlacedByKey> || requires(ArgumentOf<K> ke
 
 namespace internal {
 
-// "{tag}", where what cannot stand in a tag is written as %7D and %25.
+// Appends "{tag}". Bytes that cannot stand in a tag are written as %7D and %25.
 TIDEPOOL_API void AppendTag(std::string_view tag, std::string* out);
 TIDEPOOL_API void AppendTag(std::uint64_t tag, std::string* out);
-// Takes a tag from the front; false if there is none.
+// Removes a tag from the front; returns false if there is no tag.
 TIDEPOOL_API bool SkipTag(std::string_view* key);
 
-// How a handle encodes its keys.
+// Encodes the keys of a handle.
 template <typename K, typename Placement>
 struct PlacedCodec {
   static constexpr bool kInPlace = false;

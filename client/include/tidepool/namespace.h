@@ -18,7 +18,7 @@ namespace internal {
 class Space;
 }  // namespace internal
 
-// Kinds that do not exist in this version are refused with kUnimplemented.
+// Kinds that this version lacks are refused with kUnimplemented.
 enum class NamespaceKind : std::uint8_t {
   kHash = 1,
   kOrdered = 2,
@@ -29,37 +29,37 @@ enum class NamespaceKind : std::uint8_t {
 };
 TIDEPOOL_API std::string_view NamespaceKindName(NamespaceKind kind);
 
-// What the cluster knows about a namespace.
+// The cluster's description of a namespace.
 struct NamespaceInfo {
   std::string name;
   NamespaceKind kind = NamespaceKind::kHash;
-  NamespaceOptions options;  // `partitions` and `split_keys` are as they are now.
-  std::uint32_t id = 0;      // Never reused: a namespace made again after a drop has another.
-  std::uint32_t partitions_down = 0;  // Their node is down.
-  std::uint32_t partitions_lost = 0;  // They wait for accept-loss.
+  NamespaceOptions options;  // `partitions` and `split_keys` have their present values.
+  std::uint32_t id = 0;      // Never reused: a namespace created again after a drop has another id.
+  std::uint32_t partitions_down = 0;  // Partitions whose node is down.
+  std::uint32_t partitions_lost = 0;  // Partitions that wait for accept-loss.
 };
 
-// How the handles of a Namespace use a copy of its prefilter.
+// Options for a local copy of a namespace's prefilter.
 struct PrefilterUse {
-  // A copy that is older answers nothing: the look-up that finds it so downloads another one, and
-  // others ask the cluster meanwhile. 0: it answers for ever, and is new when Refresh... is called.
+  // Maximum age of the copy. The first lookup after that downloads a new copy; other lookups ask
+  // the cluster meanwhile. 0: no maximum; only RefreshPrefilter renews the copy.
   std::chrono::milliseconds age_max{0};
-  // Of each piece of a download (32 KiB); 0 as in CallOptions.
+  // Deadline of each piece of a download (32 KiB); 0 as in CallOptions.
   std::chrono::milliseconds timeout{0};
 };
 
 struct PrefilterStats {
-  std::uint64_t bytes = 0;           // Of the copy.
-  std::uint64_t answered = 0;        // Keys that were found absent here.
-  std::uint64_t downloads = 0;       // Complete ones.
+  std::uint64_t bytes = 0;           // Size of the copy.
+  std::uint64_t answered = 0;        // Keys found absent by the copy.
+  std::uint64_t downloads = 0;       // Completed downloads.
   std::chrono::milliseconds age{0};  // Since the copy's download began.
 };
 
-// An open namespace without operations: what the handles (BytesMap, HashMap, Queue and so on) are
-// made of. Copies refer to the same namespace and are cheap. Thread-safe. Keeps the client alive.
+// An open namespace without operations; BytesMap, HashMap, Queue and the other handles contain it.
+// Copies refer to the same namespace and are cheap. Thread-safe. Keeps the client alive.
 //
-// If the namespace is dropped, operations end with kNotFound for ever, also when another one is
-// created under the same name: open that again.
+// After the namespace is dropped, all operations end with kNotFound, even if a namespace of the
+// same name is created. Open the new namespace then.
 class TIDEPOOL_API Namespace {
  public:
   explicit Namespace(std::shared_ptr<internal::Space> space) : space_(std::move(space)) {}
@@ -67,37 +67,35 @@ class TIDEPOOL_API Namespace {
   const std::string& name() const;
   NamespaceKind kind() const;
   std::uint32_t partitions() const;
-  // Which node owns `key` now: its number, as in NodeInfo.
+  // Returns the number of the node that owns `key` now (NodeInfo::id).
   std::uint32_t OwnerOf(std::string_view key) const;
 
-  // The same namespace with a copy of its prefilter "absent" in this process. Get, Contains and
-  // MultiGet of handles made of it answer for keys that are surely absent without asking anybody,
-  // for some 100 ns instead of a message each; everything else, and a key that may be there, works
-  // as ever. Memory: 10.5 bits and up per key of the namespace.
+  // Returns the same namespace with a local copy of its prefilter "absent". Get, Contains and
+  // MultiGet of its handles then answer for surely absent keys from the copy: some 100 ns instead
+  // of a message. All other operations, and keys that may exist, work as before. Memory: from 10.5
+  // bits per key of the namespace.
   //
-  // It is a promise of the program that this will do: what *others* put after the download began
-  // may be reported absent, until the next one. With age_max that is at most so long; without, it
-  // is for programs that know when others write (in phases with Refresh... between them), or that
-  // nobody does. What is written through handles of this Namespace and of its copies is always
-  // found, and what was there before and was not deleted, too.
+  // The caller accepts that keys put by other clients after the download began may be reported
+  // absent until the next download. age_max bounds this time. Without age_max, use it where other
+  // clients do not write, or write in phases with RefreshPrefilter between them. Keys written
+  // through this Namespace or its copies are always found, as are older keys that were not deleted.
   //
-  // Returns: kOk; kFailedPrecondition (the namespace was made without prefilter "absent"),
-  // kResourceExhausted (no memory for the copy), kAborted (filters have grown or ranges were split
-  // again and again meanwhile), kUnavailable, kDeadlineExceeded and so on, as operations may end:
-  // all partitions are asked.
+  // Errors: kFailedPrecondition (the namespace has no prefilter "absent"), kResourceExhausted (no
+  // memory for the copy), kAborted (filters grew or ranges split again and again during the
+  // download), and the errors of BytesMap operations, because all partitions are asked.
   Result<Namespace> WithPrefilter(const PrefilterUse& use = {}) const;
-  // Downloads the copy again; what others put before this was called is found from then on. After a
-  // failure the present copy goes on. Returns as WithPrefilter, kFailedPrecondition: there is no
-  // copy; and kAborted also: called from a Future::Then of the thread that downloads.
+  // Downloads the copy again. Afterwards keys that other clients put before this call are found.
+  // After a failure the present copy stays in use. Errors: as WithPrefilter; kFailedPrecondition
+  // (there is no copy); kAborted (called from a Future::Then of the thread that downloads).
   Status RefreshPrefilter() const;
-  // All zero without a copy.
+  // Returns zeros if there is no copy.
   PrefilterStats prefilter_stats() const;
 
-  // The same namespace for a round of work of which something is known, see promise.h. A copy of a
-  // prefilter goes on; what was promised before is replaced.
+  // Returns the same namespace with promises about a round of work (promise.h). Keeps a copy of a
+  // prefilter; replaces earlier promises.
   Namespace WithPromise(Promise promise, const PromiseUse& use = {}) const;
-  // What was promised holds no longer, but is true again from now on: forgets what was learned, as
-  // far as this Namespace and its copies are concerned, those of a single call included.
+  // Ends the round: forgets everything read under the promises of this Namespace, its copies and
+  // their single calls. The promises hold again from now on.
   void EndRound() const;
 
   const std::shared_ptr<internal::Space>& space() const { return space_; }
@@ -106,7 +104,7 @@ class TIDEPOOL_API Namespace {
   std::shared_ptr<internal::Space> space_;
 };
 
-// A handle of any kind (HashMap, HashSet, OrderedMap, BytesMap ...) with a copy of its prefilter.
+// Returns `handle` (HashMap, HashSet, OrderedMap, BytesMap ...) with a local copy of its prefilter.
 template <typename Handle>
 Result<Handle> WithPrefilter(const Handle& handle, const PrefilterUse& use = {}) {
   Result<Namespace> space = handle.space().WithPrefilter(use);
@@ -114,7 +112,7 @@ Result<Handle> WithPrefilter(const Handle& handle, const PrefilterUse& use = {})
   return Handle(*std::move(space));
 }
 
-// A handle of any kind for a round of work of which something is known.
+// Returns `handle` with promises about a round of work.
 //
 //   HashMap<int, Cell> table = WithPromise(map, Promise::kReadOnly);
 template <typename Handle>

@@ -1,5 +1,5 @@
-// How keys of C++ types become bytes that are in the same order: for ordered namespaces, whose keys
-// are compared byte by byte, as unsigned numbers, a shorter one before what continues it.
+// Codecs that keep the order of keys, for ordered namespaces. Encoded keys compare byte by byte, as
+// unsigned numbers; a prefix is less than its continuations.
 //
 //   K -> [OrderedCodec<K>] -> the bytes of a key
 #pragma once
@@ -25,22 +25,21 @@
 
 namespace tidepool {
 
-// For all values: a < b exactly if the encoding of a is before that of b, and one value has one
-// encoding. There are codecs for
+// Encodes T in order: a < b exactly if the encoding of a is less than that of b, and each value has
+// one encoding. Codecs exist for
 //
-//   integers, char, enums   big-endian, the sign bit of signed ones flipped
+//   integers, char, enums   big-endian; the sign bit of signed types flipped
 //   bool                    a byte 0 or 1
-//   float, double           big-endian; the sign bit flipped, and of negative ones all bits. -0.0
-//   is
-//                           0.0, and comes back as 0.0. All NaNs are one value, greater than
-//                           infinity, so that there is a total order.
-//   std::string             its bytes. Where more follows in the same key, 0x00 becomes 0x00 0xFF
-//                           and 0x00 0x00 ends it; so at most twice as long.
-//   std::pair, std::tuple   field by field; std::array too
-//   std::optional           0x00 for nothing, which comes first, or 0x01 and the value
-//   std::vector             0x01 and an element, for each; 0x00 where more follows
+//   float, double           big-endian; the sign bit flipped, for negative numbers all bits. -0.0
+//                           becomes 0.0. All NaNs become one value above infinity, so the order
+//                           is total.
+//   std::string             its bytes. If more fields follow in the key, 0x00 becomes 0x00 0xFF
+//                           and 0x00 0x00 ends the string: at most twice as long.
+//   std::pair, std::tuple   field by field; likewise std::array
+//   std::optional           0x00 for an empty optional, which is least, or 0x01 and the value
+//   std::vector             0x01 and the element, for each; 0x00 at the end if more follows
 //
-// and a type of one's own gets one by a specialisation, best by that of its fields in their order:
+// A program specialises OrderedCodec for its own types, best by a tuple of their fields in order:
 //
 //   template <>
 //   struct tidepool::OrderedCodec<Day> {
@@ -57,10 +56,10 @@ namespace tidepool {
 //     }
 //   };
 //
-// Append writes the encoding behind what `out` holds; `last`: nothing follows it in this key.
-// Unless it is last, no encoding may be the beginning of another one. Take is its inverse: takes an
-// encoding from the front of `rest`, all of it if `last`, and is false for bytes that Append does
-// not write. All functions are thread-safe.
+// Append appends the encoding to `out`; `last` means that nothing follows in this key. Without
+// `last`, no encoding may be a prefix of another. Take removes an encoding from the front of
+// `rest`, all of it if `last`, and returns false for bytes that Append does not write. All
+// functions are thread-safe.
 template <typename T>
 struct OrderedCodec;
 
@@ -72,7 +71,7 @@ concept OrderedEncodable = std::default_initializable<T> &&
   { OrderedCodec<T>::Take(rest, true, read) } -> std::same_as<bool>;
 };
 
-// A whole key, and back. Any bytes give a key or a Status: kFailedPrecondition.
+// Encode a whole key and decode it. Any bytes give a key or kFailedPrecondition.
 template <OrderedEncodable T>
 std::string EncodeOrdered(const T& key) {
   std::string bytes;
@@ -80,7 +79,7 @@ std::string EncodeOrdered(const T& key) {
   return bytes;
 }
 
-// What is stored as the type of keys that are encoded so.
+// Returns the name stored for the type of these keys.
 template <OrderedEncodable T>
 std::string OrderedName() {
   return "ordered<" + std::string(OrderedCodec<T>::Name()) + ">";
@@ -117,7 +116,7 @@ bool TakeBigEndian(std::string_view* rest, Bits* bits) {
   return true;
 }
 
-// Strings that something follows.
+// Strings that are followed by more fields of the key.
 TIDEPOOL_API void AppendEscaped(std::string_view text, std::string* out);
 TIDEPOOL_API bool TakeEscaped(std::string_view* rest, std::string* text);
 
@@ -186,7 +185,7 @@ requires(std::is_same_v<T, float> || std::is_same_v<T, double>) struct OrderedCo
     Bits bits = 0;
     if (!internal::TakeBigEndian(rest, &bits)) return false;
     *value = std::bit_cast<T>((bits & kSign) != 0 ? bits ^ kSign : ~bits);
-    // Another NaN, or -0.0.
+    // Refuses another NaN, and -0.0.
     return ToBits(*value) == bits;
   }
 
@@ -219,7 +218,7 @@ struct OrderedCodec<std::string> {
 
 namespace internal {
 
-// Fields one after the other; the last one is last if the whole is.
+// Fields in a row; only the last field of a last row is last.
 template <typename Row, typename... T>
 struct OrderedRowCodec {
   static void Append(const Row& value, bool last, std::string* out) {

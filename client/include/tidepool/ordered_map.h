@@ -1,4 +1,4 @@
-// The ordered namespace as a map from keys to values of C++ types, in the order of the keys.
+// The ordered namespace as a sorted map between C++ types.
 //
 // client.OpenOrCreate<OrderedMap<K, V>>("name") -> [OrderedMap] -> BytesOrderedMap
 //   => the core that owns the range
@@ -24,7 +24,7 @@ namespace tidepool {
 
 namespace internal {
 
-// How an ordered handle encodes its keys.
+// Encodes the keys of an ordered handle.
 template <typename K>
 struct OrderedKeyCodec {
   static constexpr bool kInPlace = false;
@@ -38,7 +38,7 @@ struct OrderedKeyCodec {
   static Result<K> Decode(std::string_view bytes) { return DecodeOrdered<K>(bytes); }
 };
 
-// Says what is wrong with the types before anything is made of them.
+// Reports unsuitable types before any member is instantiated.
 template <typename K, typename V>
 struct OrderedMapTypes {
   static_assert(OrderedEncodable<K>,
@@ -49,29 +49,29 @@ struct OrderedMapTypes {
       "have none");
 };
 
-// The ranges of keys of an ordered handle.
+// Makes ranges of an ordered handle's keys.
 template <typename K>
 class OrderedRanges {
   using Argument = ArgumentOf<K>;
 
  public:
-  // From `begin` on; up to but without `end`; from the one up to but without, or up to and with,
-  // the other.
+  // Return the keys from `begin` on (From), below `end` (Below), from `begin` up to but not
+  // including `end` (Between), and from `begin` up to and including `last` (Through).
   static KeyRange From(Argument begin) { return {.begin = Encoded(begin)}; }
   static KeyRange Below(Argument end) { return {.end = Encoded(end)}; }
   static KeyRange Between(Argument begin, Argument end) {
     return {.begin = Encoded(begin), .end = Encoded(end)};
   }
   static KeyRange Through(Argument begin, Argument last) {
-    // No key lies between one and itself with a zero byte.
+    // No key lies between a key and the same key with a zero byte appended.
     return {.begin = Encoded(begin), .end = Encoded(last) + '\0'};
   }
 
-  // Strings that begin with `prefix`.
+  // Returns the range of all strings that begin with `prefix`.
   static KeyRange StartingWith(std::string_view prefix) requires std::same_as<K, std::string> {
     return KeyRange::Prefix(prefix);
   }
-  // Pairs, tuples and arrays whose first fields are these: not all of them.
+  // Returns the range of all pairs, tuples or arrays with these first fields; not for all fields.
   template <typename... Fields>
   static KeyRange StartingWith(const Fields&... fields) requires(sizeof...(Fields) > 0 &&
                                                                  sizeof...(Fields) <
@@ -96,19 +96,20 @@ class OrderedRanges {
 
 }  // namespace internal
 
-// A map from K to V whose keys are in the order of their type: numbers by value, strings by bytes,
-// pairs, tuples, arrays and vectors field by field. A thin layer over BytesOrderedMap, with its
-// promises; the operations on single keys are in typed_map.h, the ranges in OrderedRanges above.
+// A sorted map from K to V. Keys follow the order of their type: numbers by value, strings by
+// bytes, pairs, tuples, arrays and vectors field by field. A thin layer over BytesOrderedMap, with
+// its guarantees. typed_map.h declares the operations on single keys, OrderedRanges above the
+// ranges.
 //
 //   using Events = OrderedMap<std::pair<std::string, std::int64_t>, Event>;
 //   for (auto it = events.NewScan(Events::StartingWith("sensor7")); it.Next();) Use(it.value());
 //
-// Types: keys that have an OrderedCodec (ordered_codec.h), values that have a Codec. Functions take
-// std::string_view for a K or V that is std::string, else const T&. Encoded keys are at most 16,384
-// bytes, encoded values 1 GiB.
+// Types: keys with an OrderedCodec (ordered_codec.h), values with a Codec. Functions take
+// std::string_view for a K or V that is std::string, otherwise const T&. Encoded keys have at most
+// 16,384 bytes, encoded values 1 GiB.
 //
-// There is no reserve(): NamespaceOptions::expected_items makes room, for the reason that
-// hash_map.h gives.
+// There is no reserve(); NamespaceOptions::expected_items sizes the index. hash_map.h gives the
+// reason.
 template <typename K, typename V>
 class OrderedMap : private internal::OrderedMapTypes<K, V>,
                    public internal::OrderedRanges<K>,
@@ -122,12 +123,12 @@ class OrderedMap : private internal::OrderedMapTypes<K, V>,
 
   explicit OrderedMap(Namespace space) : Base(std::move(space)) {}
 
-  // The records of a range in order, or from its end downwards.
+  // Scans the records of a range in order, or from its end downwards.
   ScanIterator NewScan(const KeyRange& range = {}, const ScanOptions& options = {}) const {
     return ScanIterator(this->bytes_.NewScan(range, options), options.keys_only);
   }
 
-  // The lowest and the highest key of a range, with its value. kNotFound: there is none.
+  // Return the lowest and the highest key of a range with its value. Errors: kNotFound (no key).
   Result<std::pair<K, V>> First(const KeyRange& range = {}, const CallOptions& options = {}) const {
     return Decoded(this->bytes_.First(range, options));
   }

@@ -1,4 +1,4 @@
-// The ordered namespace as a set of keys of a C++ type, in their order.
+// The ordered namespace as a sorted set of keys of a C++ type.
 //
 // client.OpenOrCreate<OrderedSet<K>>("name") -> [OrderedSet] -> BytesOrderedMap
 //   => the core that owns the range
@@ -16,11 +16,12 @@
 
 namespace tidepool {
 
-// A set of K: an OrderedMap<K, Unit>, with the words of a set, and the same promises. The
-// operations on single keys are in typed_set.h, the ranges in OrderedRanges of ordered_map.h.
+// A set of K: an OrderedMap<K, Unit> with a set's method names and the guarantees of
+// BytesOrderedMap. typed_set.h declares the operations on single keys, OrderedRanges in
+// ordered_map.h the ranges.
 //
-// There is no reserve(): NamespaceOptions::expected_items makes room, for the reason that
-// hash_map.h gives.
+// There is no reserve(); NamespaceOptions::expected_items sizes the index. hash_map.h gives the
+// reason.
 template <typename K>
 class OrderedSet : public internal::OrderedRanges<K>,
                    public internal::TypedSet<OrderedMap<K, Unit>, internal::OrderedKeyCodec<K>> {
@@ -33,13 +34,13 @@ class OrderedSet : public internal::OrderedRanges<K>,
 
   explicit OrderedSet(Namespace space) : Base(std::move(space)) {}
 
-  // The keys of a range in order, or from its end downwards.
+  // Scans the keys of a range in order, or from its end downwards.
   ScanIterator NewScan(const KeyRange& range = {}, ScanOptions options = {}) const {
     options.keys_only = true;
     return this->map_.NewScan(range, options);
   }
 
-  // The lowest and the highest key of a range. kNotFound: there is none.
+  // Return the lowest and the highest key of a range. Errors: kNotFound (no key).
   Result<K> First(const KeyRange& range = {}, const CallOptions& options = {}) const {
     return KeyOf(this->map_.First(range, options));
   }

@@ -16,9 +16,9 @@
 
 namespace tidepool {
 
-// BytesPriorityQueue on Codec<T>: the least priority first, among equals the one pushed first. Two
-// programs that use one queue must agree on T, which is checked when it is opened. The way out is
-// in typed_items.h.
+// BytesPriorityQueue on Codec<T>: the least priority first, then in push order. All programs that
+// use a queue must agree on T, which is checked when they open it. typed_items.h declares Pop, Ack
+// and so on.
 template <typename T>
 class PriorityQueue : public internal::TypedItems<BytesPriorityQueue, T> {
   using Base = internal::TypedItems<BytesPriorityQueue, T>;
@@ -36,7 +36,7 @@ class PriorityQueue : public internal::TypedItems<BytesPriorityQueue, T> {
                            const PushOptions& options = {}) const {
     return this->bytes_.PushAsync(priority, Encoded(value).bytes, options);
   }
-  // Of any container of pairs of a priority and a value.
+  // Take any container of pairs of a priority and a value.
   template <internal::RecordsOf<Priority, T> Items>
   PushBatch MultiPush(const Items& items, const PushOptions& options = {}) const {
     return this->bytes_.MultiPush(List(items).items, options);
@@ -45,13 +45,13 @@ class PriorityQueue : public internal::TypedItems<BytesPriorityQueue, T> {
   Future<PushBatch> MultiPushAsync(const Items& items, const PushOptions& options = {}) const {
     return this->bytes_.MultiPushAsync(List(items).items, options);
   }
-  // Pushes that travel by the hundreds: see buffered.h.
+  // Returns a handle that collects pushes and sends them by the hundreds (buffered.h).
   BufferedPriorityQueue<T> Buffered(const BufferedOptions& options = {}) const {
     return BufferedPriorityQueue<T>(this->space(), options);
   }
 
  private:
-  // The encodings of a batch, for the time of a call.
+  // The encodings of a batch, for the duration of a call.
   struct List {
     template <typename Items>
     explicit List(const Items& from) : encodings(std::size(from)) {

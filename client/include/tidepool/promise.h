@@ -1,12 +1,12 @@
-// What a program knows about a round of its own work, so that less is asked and told.
+// Promises of a program about a round of its own work, which save messages.
 //
-//   BytesMap table = WithPromise(map, Promise::kReadOnly);   // Nobody writes in this round.
-//   ... table.Get(key) ...                                   // Each key is asked for once.
-//   table.space().EndRound();                                // Others have written: ask again.
+//   BytesMap table = WithPromise(map, Promise::kReadOnly);   // No writes in this round.
+//   ... table.Get(key) ...                                   // Each key is fetched once.
+//   table.space().EndRound();                                // Other clients wrote: fetch again.
 //
-// From BCL's concurrency promises (B. Brock, A. Buluc, K. Yelick: BCL: A Cross-Platform Distributed
-// Data Structures Library, ICPP 2019). A promise is an optimisation only: one that is broken may
-// give values that are not the newest, and never harms what is stored.
+// Follows BCL's concurrency promises (B. Brock, A. Buluc, K. Yelick: BCL: A Cross-Platform
+// Distributed Data Structures Library, ICPP 2019). A promise is an optimisation only: a broken
+// promise may return old values and never harms stored data.
 #pragma once
 
 #include <cstddef>
@@ -14,44 +14,44 @@
 
 namespace tidepool {
 
-// May be combined by |. Promises are about what *others* do: what is written through a handle is
-// read through it and its copies, whatever was promised.
+// Promises about other clients; combine with |. A handle and its copies always read what was
+// written through them.
 //
-// They are given to a handle (WithPromise), or to one call (CallOptions, PutOptions, PushOptions,
-// PopOptions), and change what is said below. Nothing else: in Scan, Iterate and Delete, for
-// instance, a promise has no effect, so a page of records is asked for each time.
+// Set promises on a handle (WithPromise) or on one call (CallOptions, PutOptions, PushOptions,
+// PopOptions). They affect only the operations listed below. Scan, Iterate and Delete, for example,
+// ignore promises and ask for each page.
 enum class Promise : std::uint8_t {
   kNone = 0,
-  // Nobody writes. Get, MultiGet and Contains answer from this process what it has read before,
-  // also that a key is absent: some 0.2 us instead of a message. A record that expires meanwhile is
-  // still found, until EndRound.
+  // No client writes. Get, MultiGet and Contains answer repeated reads from this process, also for
+  // absent keys: some 0.2 us instead of a message. Expired records are still found until EndRound.
   kReadOnly = 1,
-  // Whoever writes, inserts new keys; or everybody writes keys of their own. MultiPut then travels
-  // as a Buffered handle's operations do: 8 bytes less for each record there, and one answer
-  // instead of one for each record back. It cannot tell the records' versions: 0. No gain for
-  // single operations; a Buffered handle aggregates those.
+  // Writers insert only new keys (kInsertOnly), or each writer has its own keys (kDisjointWrites).
+  // MultiPut then travels like the operations of a Buffered handle: 8 bytes less per record, and
+  // one answer for all records. The versions of the records are reported as 0. Single operations
+  // gain nothing; use a Buffered handle to aggregate them.
   kInsertOnly = 2,
   kDisjointWrites = 4,
-  // Nobody pops. Has no effect yet.
+  // No client pops. Has no effect yet.
   kPushOnly = 8,
-  // Nobody pushes. Once a pop or peek has found no item, others end with kNotFound at once, without
-  // a message and without waiting, until EndRound or a push or nack through this handle. Of a queue
-  // with lanes only the waiting is left out.
+  // No client pushes. After a pop or peek has found no item, later pops and peeks end with
+  // kNotFound at once, without a message or a wait, until EndRound or a push or nack through this
+  // handle. For a queue with lanes, only the wait is skipped.
   kPopOnly = 16,
-  // Only keys of this program's own node are used. Has no effect yet.
+  // The program uses keys of its own node only. Has no effect yet.
   kLocal = 32,
 };
 
 constexpr Promise operator|(Promise a, Promise b) {
   return static_cast<Promise>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
-// Whether `promised` has one of `wanted`.
+// Returns true if `promised` contains one of `wanted`.
 constexpr bool Has(Promise promised, Promise wanted) {
   return (static_cast<unsigned>(promised) & static_cast<unsigned>(wanted)) != 0;
 }
 
 struct PromiseUse {
-  // Memory for what kReadOnly has read. When it is full, the records that were read longest ago go.
+  // Memory for records read under kReadOnly. When it is full, the least recently read records are
+  // dropped.
   std::size_t cache_bytes_max = std::size_t{64} << 20;
 };
 

@@ -13,8 +13,8 @@
 
 namespace tidepool {
 
-// BytesQueue on Codec<T>: first in, first out. Two programs that use one queue must agree on T,
-// which is checked when it is opened. The way out is in typed_items.h.
+// BytesQueue on Codec<T>: first in, first out. All programs that use a queue must agree on T, which
+// is checked when they open it. typed_items.h declares Pop, Ack and so on.
 template <typename T>
 class Queue : public internal::TypedItems<BytesQueue, T> {
   using Base = internal::TypedItems<BytesQueue, T>;
@@ -32,7 +32,7 @@ class Queue : public internal::TypedItems<BytesQueue, T> {
   Future<ItemId> PushAsync(Argument value, const PushOptions& options = {}) const {
     return this->bytes_.PushAsync(Encoded(value).bytes, options);
   }
-  // Of any container of values.
+  // Take any container of values.
   template <internal::KeysOf<T> Values>
   PushBatch MultiPush(const Values& values, const PushOptions& options = {}) const {
     return this->bytes_.MultiPush(List(values).views, options);
@@ -41,7 +41,7 @@ class Queue : public internal::TypedItems<BytesQueue, T> {
   Future<PushBatch> MultiPushAsync(const Values& values, const PushOptions& options = {}) const {
     return this->bytes_.MultiPushAsync(List(values).views, options);
   }
-  // Pushes that travel by the hundreds: see buffered.h.
+  // Returns a handle that collects pushes and sends them by the hundreds (buffered.h).
   BufferedQueue<T> Buffered(const BufferedOptions& options = {}) const {
     return BufferedQueue<T>(this->space(), options);
   }

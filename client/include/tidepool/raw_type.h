@@ -1,4 +1,4 @@
-// Which types may travel as their memory.
+// Types that may travel as their memory.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ namespace tidepool::internal {
 // Numbers travel as they lie in memory, and counters are little-endian on the wire.
 static_assert(std::endian::native == std::endian::little, "Tidepool needs a little-endian machine");
 
-// Types that mean something inside their own process only.
+// Types that have a meaning only inside their own process.
 template <typename T>
 inline constexpr bool kIsAddress =
     std::is_pointer_v<T> || std::is_member_pointer_v<T> || std::is_null_pointer_v<T>;
@@ -31,8 +31,7 @@ inline constexpr bool kIsAddress<std::span<T, kExtent>> = true;
 template <typename T>
 inline constexpr bool kIsAddress<std::reference_wrapper<T>> = true;
 
-// Types whose codec asks for those of their parts: their memory is none, also where a part has
-// none.
+// Types encoded through the codecs of their parts, never as memory.
 template <typename T>
 inline constexpr bool kHasParts = false;
 template <typename T>
@@ -46,8 +45,8 @@ inline constexpr bool kHasParts<std::tuple<T...>> = true;
 template <typename... T>
 inline constexpr bool kHasParts<std::variant<T...>> = true;
 
-// Stand for members in a trial initialisation. Neither turns into an aggregate, so braces may be
-// left out around those and the members of members come in one row.
+// Stand for members in a trial initialisation. Neither converts to an aggregate, so the compiler
+// lets braces of nested members be omitted and takes all members in one row.
 struct AnyMember {
   template <typename T>
   requires(!std::is_aggregate_v<T> && !std::is_array_v<T>) operator T() const;
@@ -63,11 +62,11 @@ constexpr bool HasAddressBehind(std::index_sequence<kBefore...>) {
   return requires { T{(static_cast<void>(kBefore), AnyMember{})..., AddressMember{}}; };
 }
 
-// Of how many members one may be an address: each one costs the compiler a longer trial.
+// Number of members that are checked for addresses; each costs the compiler a longer trial.
 inline constexpr std::size_t kMembersLookedAt = 24;
 
-// Whether one of the first members of an aggregate, or of aggregates inside it, is an address.
-// False also where that cannot be seen: behind constructors, in unions, after the first 24.
+// Returns true if one of the first members of an aggregate, or of nested aggregates, is an address.
+// Cannot see addresses behind constructors, in unions, or after the first 24 members.
 template <typename T>
 constexpr bool HoldsAddress() {
   if constexpr (std::is_class_v<T> && std::is_aggregate_v<T>) {
@@ -80,8 +79,8 @@ constexpr bool HoldsAddress() {
   }
 }
 
-// References and `const` members make a type that cannot be assigned; `long double` has bytes that
-// no operation sets.
+// Excludes types with reference or `const` members, because they cannot be assigned. Excludes `long
+// double`, because it has bytes that no operation sets.
 template <typename T>
 concept RawType = std::is_trivially_copyable_v<T> && std::is_object_v<T> && !std::is_array_v<T> &&
                   !std::is_const_v<T> && !std::is_volatile_v<T> && std::is_copy_assignable_v<T> &&

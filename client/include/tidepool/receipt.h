@@ -1,4 +1,4 @@
-// What a change that has succeeded outlives.
+// Durability of a successful change.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,28 @@
 
 namespace tidepool {
 
-// Told on request: give the options of a call that changes something the address of one. It is
-// written when the call returns, of an asynchronous one when its result is taken or its
-// continuation begins, and must live until then. Nothing travels for it.
+// Reports how durable a change is. Put its address into the options of a changing call. A
+// synchronous call writes it before it returns; an asynchronous call when its result is taken or
+// its continuation begins. It must live until then. It costs no message.
 //
 //   Receipt receipt;
 //   map.Put("key", "value", {.receipt = &receipt});
 //   if (receipt.level != Receipt::Level::kDevice) ...
 struct Receipt {
   enum class Level : std::uint8_t {
-    kNone = 0,    // No change has succeeded.
-    kMemory = 1,  // It goes with its daemon: the namespace is volatile.
-    kNextCheckpoint =
-        2,        // It is lost if the daemon dies before its next checkpoint: durability async.
-    kDevice = 3,  // It outlives the daemon and its node's crash: durability sync.
+    kNone = 0,            // No change has succeeded.
+    kMemory = 1,          // The change ends with its daemon: the namespace is volatile.
+    kNextCheckpoint = 2,  // Lost if the daemon dies before its next checkpoint: durability async.
+    kDevice = 3,  // The change survives the daemon and a crash of its node: durability sync.
   };
 
-  // The least of all changes of the call that have succeeded.
+  // The least durable level of all successful changes of the call.
   Level level = Level::kNone;
-  // By the clock of the owner: when it answered, and its last checkpoint then; nothing: there was
-  // none. A change of kNextCheckpoint is on the device once the owner's last checkpoint is later
-  // than answered_at: by a later receipt, or by `kvctl namespace describe`; Client::Persist brings
-  // it there at once. Where a call has changed keys of several owners, those of the one whose
-  // checkpoint was oldest.
+  // Times by the owner's clock: its answer, and its last checkpoint before the answer (unset:
+  // none). A change of kNextCheckpoint is on the device once the owner's last checkpoint is later
+  // than answered_at. A later receipt or `kvctl namespace describe` shows that checkpoint;
+  // Client::Persist forces it. If a call changed keys of several owners, the times are of the owner
+  // with the oldest checkpoint.
   std::optional<WallTime> answered_at;
   std::optional<WallTime> durable_at;
 };

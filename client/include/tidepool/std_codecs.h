@@ -1,4 +1,4 @@
-// The codecs of the standard library's containers. Part of codec.h, which programs include.
+// Codecs of the standard library's containers. Part of codec.h, which programs include.
 #pragma once
 
 #include <algorithm>
@@ -28,8 +28,8 @@
 namespace tidepool {
 namespace internal {
 
-// Fields in a row: those of fixed size as they are, others behind 4 bytes of size. (A field of 4
-// GiB is of no use: it does not fit into any value.)
+// Appends a field: fixed-size fields as they are, other fields behind 4 bytes of size. (4 bytes are
+// enough because values have at most 1 GiB.)
 template <typename T>
 void AppendField(const T& value, std::string* out) {
   std::string room;
@@ -41,7 +41,7 @@ void AppendField(const T& value, std::string* out) {
   out->append(bytes);
 }
 
-// Takes a field from the front of `rest`; nothing if there is none.
+// Removes a field from the front of `rest`; returns nothing if there is none.
 template <typename T>
 std::optional<T> TakeField(std::string_view* rest) {
   std::uint32_t size = 0;
@@ -74,7 +74,7 @@ requires(kIsFixed<T>&&...) struct FixedRow<T...> {
   static constexpr std::size_t kFixedBytes = (std::size_t{0} + ... + Codec<T>::kFixedBytes);
 };
 
-// std::pair and std::tuple.
+// Codec of std::pair and std::tuple.
 template <typename Row, typename... T>
 struct RowCodec : FixedRow<T...> {
   static constexpr bool kKey = (kMayBeKey<T> && ...);
@@ -86,7 +86,7 @@ struct RowCodec : FixedRow<T...> {
   }
   static Result<Row> Decode(std::string_view bytes) {
     std::string_view rest = bytes;
-    // Braces take the fields in their order.
+    // Braces evaluate the fields in order.
     std::tuple<std::optional<T>...> fields{TakeField<T>(&rest)...};
     return std::apply(
         [&](std::optional<T>&... field) -> Result<Row> {
@@ -99,14 +99,13 @@ struct RowCodec : FixedRow<T...> {
   }
 };
 
-// Elements whose memory in a row is the encoding of the row.
+// Elements that lie in memory as they are encoded.
 template <typename T>
 concept RawElement = requires {
   requires Codec<T>::kIsMemory;
 };
 
-// Values of any length that are nothing but such elements: what a caller's memory can be filled
-// with.
+// Values of any length that consist of raw elements only, so a caller's memory can receive them.
 template <typename V>
 struct RawElements {
   using Element = char;
@@ -181,7 +180,7 @@ struct Codec<std::optional<T>> {
   }
 };
 
-// Elements that take no room could not be counted.
+// Elements without bytes cannot be counted, so they are refused.
 template <Encodable T>
 requires(!requires { requires Codec<T>::kFixedBytes == 0; }) struct Codec<std::vector<T>> {
   static constexpr bool kInPlace = internal::RawElement<T>;
@@ -262,8 +261,8 @@ struct Codec<std::monostate> {
   }
 };
 
-// A byte says which alternative it is. A variant that an exception has left without a value has
-// the byte 0xff, which no reader accepts.
+// One byte holds the index of the alternative. A variant left without a value by an exception
+// encodes as the byte 0xff, which every reader refuses.
 template <Encodable... T>
 requires(sizeof...(T) > 0 && sizeof...(T) < 0xff) struct Codec<std::variant<T...>> {
   using Variant = std::variant<T...>;
@@ -308,9 +307,9 @@ requires(sizeof...(T) > 0 && sizeof...(T) < 0xff) struct Codec<std::variant<T...
 
 namespace internal {
 
-// What std::map, std::set and their unordered kin have in common: elements in a row, whose order
-// follows from the value, so equal values have equal encodings. Element is a key, or the pair of a
-// key and its value. A reader refuses every other order, and keys that come twice.
+// Codec of std::map, std::set and their unordered forms: elements in a row. The order follows from
+// the value, so equal values have equal encodings. An element is a key, or a pair of key and value.
+// A reader refuses any other order and repeated keys.
 template <typename Container, typename... Element>
 struct AssociativeCodec {
   static constexpr bool kKey = (kMayBeKey<Element> && ...);
@@ -334,7 +333,7 @@ struct AssociativeCodec {
     std::string_view before;
     for (std::string_view rest = bytes; !rest.empty();) {
       const std::string_view from = rest;
-      // Braces take the fields in their order.
+      // Braces evaluate the fields in order.
       std::tuple<std::optional<Element>...> fields{TakeField<Element>(&rest)...};
       const std::string_view encoding = from.substr(0, from.size() - rest.size());
       if (!Add(std::move(fields), encoding, before, &value)) {
@@ -376,7 +375,7 @@ struct AssociativeCodec {
   }
 };
 
-// Elements that take no room could not be counted.
+// Elements without bytes cannot be counted.
 template <typename T>
 inline constexpr bool kIsEmpty = requires {
   requires Codec<T>::kFixedBytes == 0;
@@ -386,8 +385,8 @@ inline constexpr bool kTakesRoom = !(kIsEmpty<T> && ...);
 
 }  // namespace internal
 
-// Containers with an order, a hash or an equality of a program's own have no codec: it would not
-// be known what their keys are to another program.
+// Containers with their own order, hash or equality have no codec: another program could not know
+// which keys are equal.
 template <Encodable K, Encodable V>
 requires internal::kTakesRoom<K, V>
 struct Codec<std::map<K, V>> : internal::AssociativeCodec<std::map<K, V>, K, V> {

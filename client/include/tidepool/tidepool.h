@@ -1,4 +1,4 @@
-// Everything that a program on Tidepool needs.
+// Includes the whole SDK for C++ programs.
 //
 //   auto client = tidepool::Client::Connect();
 //   if (!client.ok()) return tidepool::Report(client.status());
@@ -9,7 +9,7 @@
 
 #include "tidepool/export.h"
 
-// Before C++20 the compiler stops at the message of export.h, without an error for each line below.
+// Before C++20 the compiler stops at export.h's message, without an error for each line below.
 #if __cplusplus >= 202002L
 #include "tidepool/batch_result.h"
 #include "tidepool/bloom_filter.h"

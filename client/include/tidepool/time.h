@@ -1,4 +1,4 @@
-// Times and durations of the SDK. Options take durations of any unit: `.ttl =
+// Times and durations of the SDK. Options take durations in any unit: `.ttl =
 // std::chrono::hours(1)`.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace tidepool {
 
-// Of the wall clock, in milliseconds.
+// Wall-clock time in milliseconds.
 using WallTime = std::chrono::time_point<std::chrono::system_clock, std::chrono::milliseconds>;
 
 // The time to live of a record that does not expire.

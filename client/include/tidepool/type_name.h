@@ -1,4 +1,4 @@
-// How types are called in namespaces, so that two programs know whether they mean the same.
+// Names of types in namespaces, so that two programs know whether they use the same type.
 //
 //   program's type -> [name] -> stored with the namespace when it is created, compared when opened
 #pragma once
@@ -13,25 +13,25 @@
 
 namespace tidepool {
 
-// The name of a type that travels as its memory, if it shall not be its C++ name: so that it may be
-// renamed or moved to another namespace, or to tell versions apart whose sizes are equal.
+// The name of a type that travels as its memory; specialise it to replace the C++ name. The type
+// can then be renamed or moved, and versions of equal size can be distinguished.
 //
 //   template <>
 //   inline constexpr std::string_view tidepool::kTypeName<Particle> = "particle v2";
 //
-// At most 1,024 printable ASCII characters, else the namespace cannot be created.
+// At most 1,024 printable ASCII characters; otherwise the namespace cannot be created.
 template <typename T>
 inline constexpr std::string_view kTypeName = {};
 
 namespace internal {
 
-// The C++ name of the type that the ABI calls `mangled`; "(anonymous namespace)::" is left out.
+// Returns the C++ name for the ABI name `mangled`, without "(anonymous namespace)::".
 TIDEPOOL_API std::string Demangled(const char* mangled);
 
-// kTypeName<T>, else the C++ name. That comes from the mangled name, which g++ and clang must agree
-// on because they link with each other, by way of one demangler, that of the SDK's library. What
-// the compilers themselves print (__PRETTY_FUNCTION__) differs: "{anonymous}::T" and "(anonymous
-// namespace)::T", "Array<long unsigned int>" and "Array<unsigned long>".
+// Returns kTypeName<T>, or the C++ name. The C++ name is demangled by the SDK's library: g++ and
+// clang agree on mangled names, because their objects link with each other. Their own texts
+// (__PRETTY_FUNCTION__) differ: "{anonymous}::T" and "(anonymous namespace)::T", "Array<long
+// unsigned int>" and "Array<unsigned long>".
 template <typename T>
 std::string NameOf() {
   if constexpr (!kTypeName<T>.empty()) {
@@ -46,7 +46,7 @@ std::string NameOf() {
   }
 }
 
-// The name of a type whose encoding is its memory.
+// Returns the name of a type whose encoding is its memory.
 template <typename T>
 std::string NameOfRaw() {
   const std::string bits = std::to_string(8 * sizeof(T));

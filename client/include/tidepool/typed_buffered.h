@@ -18,15 +18,15 @@ namespace tidepool {
 
 namespace internal {
 
-// The part of a typed handle that has nothing to do with its types: as BufferedHandle. The rooms
-// keep their memory, so encoding allocates nothing once it is warm.
+// The part of a typed handle that does not depend on its types; see BufferedHandle. The rooms keep
+// their memory, so encoding allocates nothing after the first operations.
 template <typename Bytes>
 class TypedBuffer {
  public:
   TypedBuffer(const Namespace& space, const BufferedOptions& options) : bytes_(space, options) {}
 
   Status Flush() { return bytes_.Flush(); }
-  // Keys, of queues values, are the encodings.
+  // Keys, and values of queues, are the encodings.
   const std::vector<BufferedFailure>& failures() const { return bytes_.failures(); }
   void Progress() { bytes_.Progress(); }
   std::uint64_t pending() const { return bytes_.pending(); }
@@ -40,7 +40,7 @@ class TypedBuffer {
 
 }  // namespace internal
 
-// Of a HashMap or OrderedMap.
+// Buffered handle of a HashMap or OrderedMap.
 template <typename K, typename V, typename KeyCodec>
 class BufferedMap : public internal::TypedBuffer<BufferedBytesMap> {
  public:
@@ -50,7 +50,7 @@ class BufferedMap : public internal::TypedBuffer<BufferedBytesMap> {
     bytes_.Put(KeyCodec::Encode(key, &key_room_), Codec<V>::Encode(value, &value_room_),
                WithKind(options));
   }
-  // Puts if the key is absent; leaves what is there.
+  // Puts only if the key is absent.
   void Insert(ArgumentOf<K> key, ArgumentOf<V> value, const BufferedPutOptions& options = {}) {
     bytes_.Insert(KeyCodec::Encode(key, &key_room_), Codec<V>::Encode(value, &value_room_),
                   WithKind(options));
@@ -62,7 +62,7 @@ class BufferedMap : public internal::TypedBuffer<BufferedBytesMap> {
   void Add(ArgumentOf<K> key, V by) requires std::same_as<V, double> {
     bytes_.AddF64(KeyCodec::Encode(key, &key_room_), by);
   }
-  // Leaves an absent key absent.
+  // Adds to a counter that exists; an absent key stays absent.
   void AddIfPresent(ArgumentOf<K> key, V by) requires std::same_as<V, std::int64_t> {
     bytes_.AddIfPresent(KeyCodec::Encode(key, &key_room_), by);
   }
@@ -75,7 +75,7 @@ class BufferedMap : public internal::TypedBuffer<BufferedBytesMap> {
   }
 };
 
-// Of a HashSet or OrderedSet.
+// Buffered handle of a HashSet or OrderedSet.
 template <typename K, typename KeyCodec>
 class BufferedSet : public internal::TypedBuffer<BufferedBytesMap> {
  public:
@@ -86,7 +86,7 @@ class BufferedSet : public internal::TypedBuffer<BufferedBytesMap> {
   }
 };
 
-// Of a BloomFilter.
+// Buffered handle of a BloomFilter.
 template <typename T, typename ItemCodec>
 class BufferedFilter : public internal::TypedBuffer<BufferedBytesBloom> {
  public:
@@ -95,7 +95,7 @@ class BufferedFilter : public internal::TypedBuffer<BufferedBytesBloom> {
   void Insert(ArgumentOf<T> value) { bytes_.Insert(ItemCodec::Encode(value, &key_room_)); }
 };
 
-// Of a Queue.
+// Buffered handle of a Queue.
 template <typename T>
 class BufferedQueue : public internal::TypedBuffer<BufferedBytesQueue> {
  public:
@@ -106,7 +106,7 @@ class BufferedQueue : public internal::TypedBuffer<BufferedBytesQueue> {
   }
 };
 
-// Of a PriorityQueue.
+// Buffered handle of a PriorityQueue.
 template <typename T>
 class BufferedPriorityQueue : public internal::TypedBuffer<BufferedBytesPriorityQueue> {
  public:

@@ -1,4 +1,4 @@
-// What Queue<T> and PriorityQueue<T> have in common: the way out, decoded.
+// Operations on queued items of a C++ type: pop, peek, ack and drain.
 //
 // Queue, PriorityQueue -> [TypedItems] -> BytesQueue, BytesPriorityQueue => the owner core
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace tidepool {
 
-// As Item, with its value decoded.
+// An Item with a decoded value.
 template <typename T>
 struct TypedItem {
   T value;
@@ -31,7 +31,7 @@ struct TypedItem {
   ItemLease lease() const { return {id, deliveries}; }
 };
 
-// As ItemBatch.
+// An ItemBatch with decoded values.
 template <typename T>
 class TypedItemBatch {
  public:
@@ -40,7 +40,8 @@ class TypedItemBatch {
 
   std::size_t size() const { return batch_.size(); }
   bool empty() const { return batch_.empty(); }
-  // 0 <= i < size(). Decoded at each call; kFailedPrecondition: the bytes are no T.
+  // Decodes at each call. Errors: kFailedPrecondition (the bytes are not a T).
+  // REQUIRES: 0 <= i < size().
   Result<T> value(std::size_t i) const { return Codec<T>::Decode(batch_[i].value); }
   ItemId id(std::size_t i) const { return batch_[i].id; }
   Priority priority(std::size_t i) const { return batch_[i].priority; }
@@ -76,17 +77,19 @@ Result<TypedItemBatch<T>> TakeTypedItems(CallRef call) {
   return DecodeItems<T>(TakeItems(std::move(call)));
 }
 
-// For lists of encodings.
+// Codec for lists of encodings.
 template <typename T>
 struct ItemCodec : Codec<T> {
   static constexpr bool kInPlace = kIsInPlace<T>;
 };
 
-// Where nothing is said at an operation, it is that of BytesItems. In addition
+// A thin layer over BytesItems. Methods without a comment behave like the BytesItems method of the
+// same name.
 //
-//   kFailedPrecondition  where a value comes back: the bytes are no T. (Programs that open the
-//                        namespace with another type are refused; but a BytesQueue, kvctl or gRPC
-//                        may have pushed them.) A Pop without a lease has then removed them.
+// Additional error of methods that return a value:
+//   kFailedPrecondition  the bytes are not a T: a BytesQueue, kvctl or gRPC pushed them (programs
+//                        with another type cannot open the namespace). A Pop without a lease has
+//                        removed them then.
 template <typename Bytes, typename T>
 class TypedItems {
   static_assert(Encodable<T>, "no item: this type needs a Codec (see tidepool/codec_base.h)");
@@ -96,12 +99,12 @@ class TypedItems {
   using Argument = ArgumentOf<T>;
   static constexpr NamespaceKind kKind = Bytes::kKind;
 
-  // What is stored with the namespace, and compared when it is opened.
+  // Name stored with the namespace and compared when it is opened.
   static std::string ValueType() { return Codec<T>::Name(); }
 
   explicit TypedItems(Namespace space) : bytes_(std::move(space)) {}
   const Namespace& space() const { return bytes_.space(); }
-  // The same queue as bytes: of the items' encodings.
+  // Returns the same queue over bytes: its items are the encodings.
   const Bytes& bytes() const { return bytes_; }
 
   Result<TypedItem<T>> Pop(const PopOptions& options = {}) const {
@@ -144,8 +147,8 @@ class TypedItems {
     return bytes_.Length(options);
   }
 
-  // `take` is asked with a TypedItem<T> and says whether it has taken it. An item whose bytes are
-  // no T stays, and ends it with kFailedPrecondition.
+  // `take` receives a TypedItem<T> and returns true if it has taken it. An item whose bytes are not
+  // a T stays in the queue and ends the call with kFailedPrecondition.
   template <typename Take>
   Result<std::uint64_t> DrainLocal(Take take, const DrainOptions& options = {}) const {
     Status undecoded;
@@ -165,7 +168,7 @@ class TypedItems {
   }
 
  protected:
-  // Lives until the end of the call.
+  // An encoding, for the duration of a call.
   struct Encoded {
     explicit Encoded(Argument value) : bytes(Codec<T>::Encode(value, &room)) {}
     Encoded(const Encoded&) = delete;

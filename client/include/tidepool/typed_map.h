@@ -1,4 +1,4 @@
-// What the typed maps have in common: the operations on single keys and on batches of them.
+// Operations of the typed maps on single keys and on batches.
 //
 // HashMap, OrderedMap -> [TypedMap] -> BytesMap, BytesOrderedMap => the core that owns the key
 #pragma once
@@ -25,7 +25,7 @@
 
 namespace tidepool {
 
-// Values that Fetch... works on.
+// Value types that Fetch... works on.
 template <typename V>
 concept IntegerCounter = std::same_as<V, std::int64_t>;
 template <typename V>
@@ -33,13 +33,12 @@ concept Counter = IntegerCounter<V> || std::same_as<V, double>;
 
 namespace internal {
 
-// A thin layer over the handle `Bytes`: what BytesMap says about threads, consistency, memory and
-// how operations end holds here too, and where nothing is said at an operation, it is that of
-// BytesMap. In addition
+// A thin layer over the handle `Bytes`. Threads, lifetime, consistency, memory and errors: as
+// BytesMap. Methods without a comment behave like the BytesMap method of the same name.
 //
-//   kFailedPrecondition  where a value comes back: the bytes are no V. (Programs that open the
-//                        namespace with other types are refused; but a BytesMap, kvctl or gRPC may
-//                        have written them.) A Take has then deleted them.
+// Additional error of methods that return a value:
+//   kFailedPrecondition  the bytes are not a V: a BytesMap, kvctl or gRPC wrote them (programs with
+//                        other types cannot open the namespace). A Take has deleted them then.
 template <typename K, typename V, typename KeyCodec, typename Bytes>
 class TypedMap {
  public:
@@ -48,15 +47,15 @@ class TypedMap {
   using KeyArgument = ArgumentOf<K>;
   using ValueArgument = ArgumentOf<V>;
 
-  // What is stored with the namespace, and compared when it is opened.
+  // Names stored with the namespace and compared when it is opened.
   static std::string KeyType() { return KeyCodec::Name(); }
   static std::string ValueType() { return Codec<V>::Name(); }
 
   explicit TypedMap(Namespace space) : bytes_(std::move(space)) {}
   const Namespace& space() const { return bytes_.space(); }
-  // The same map as bytes: the keys and values are the encodings.
+  // Returns the same map over bytes: its keys and values are the encodings.
   const Bytes& bytes() const { return bytes_; }
-  // Which node owns `key` now: its number, as in NodeInfo.
+  // Returns the number of the node that owns `key` now (NodeInfo::id).
   std::uint32_t OwnerOf(KeyArgument key) const { return space().OwnerOf(Encoded(key).bytes); }
 
   Result<V> Get(KeyArgument key, const CallOptions& options = {}) const {
@@ -66,8 +65,8 @@ class TypedMap {
     return Access::FutureOf(Access::CallOf(bytes_.GetAsync(Encoded(key).bytes, options)),
                             &TakeDecoded<V>);
   }
-  // The value's elements, in memory of the caller's, from its front on (BytesMap::GetInto).
-  // Returns: the part of `to` that is the value.
+  // Copies the value's elements to the front of `to` (BytesMap::GetInto) and returns the copied
+  // part.
   Result<std::span<internal::RawElementOf<V>>> GetInto(
       KeyArgument key, std::span<internal::RawElementOf<V>> to,
       const CallOptions& options = {}) const requires internal::HasRawElements<V> {
@@ -80,7 +79,7 @@ class TypedMap {
     return to.first(read->bytes.size() / kElementBytes);
   }
 
-  // The same, with the record's version.
+  // Return the value with the record's version.
   Result<Versioned<V>> GetVersioned(KeyArgument key, const CallOptions& options = {}) const {
     return DecodeVersioned<V>(bytes_.Get(Encoded(key).bytes, options));
   }
@@ -115,7 +114,7 @@ class TypedMap {
                             &TakeDecoded<V>);
   }
 
-  // PutOptions::kind follows from V and is not looked at.
+  // PutOptions::kind is ignored; it follows from V.
   Result<Version> Put(KeyArgument key, ValueArgument value, const PutOptions& options = {}) const {
     std::string room;
     return bytes_.Put(Encoded(key).bytes, Codec<V>::Encode(value, &room), WithKind(options));
@@ -147,7 +146,8 @@ class TypedMap {
     return bytes_.LengthAsync(options);
   }
 
-  // Counters: V is std::int64_t or double, bits std::int64_t.
+  // Counters: V is std::int64_t or double. FetchAddIfPresent and the bit operations need
+  // std::int64_t.
   Result<V> FetchAdd(KeyArgument key, V by,
                      const CallOptions& options = {}) const requires Counter<V> {
     if constexpr (IntegerCounter<V>) {
@@ -229,7 +229,7 @@ class TypedMap {
     return bytes_.FetchXorAsync(Encoded(key).bytes, bits, options);
   }
 
-  // Compares encodings: for a struct its padding too, so use values that were read, not made.
+  // Compares encodings, including the padding of structs, so pass values that were read.
   Result<Version> CompareAndSwap(KeyArgument key, ValueArgument expected, ValueArgument desired,
                                  const CallOptions& options = {}) const {
     std::string rooms[2];
@@ -244,7 +244,7 @@ class TypedMap {
                                       Codec<V>::Encode(desired, &rooms[1]), options);
   }
 
-  // The value's encoding is what the function takes and makes.
+  // The function receives and returns the value's encoding.
   Result<tidepool::Value> Apply(KeyArgument key, std::string_view function,
                                 std::string_view argument, const CallOptions& options = {}) const {
     return bytes_.Apply(Encoded(key).bytes, function, argument, options);
@@ -282,13 +282,15 @@ class TypedMap {
     return bytes_.TtlAsync(Encoded(key).bytes, options);
   }
 
-  // Changes that travel by the hundreds: see buffered.h. One handle for each thread.
+  // Returns a handle that collects changes and sends them by the hundreds (buffered.h). Use one
+  // handle per thread.
   BufferedMap<K, V, KeyCodec> Buffered(const BufferedOptions& options = {}) const {
     return BufferedMap<K, V, KeyCodec>(space(), options);
   }
 
-  // Batches, of any container of keys (std::vector<K>, ...) or of pairs (std::map<K, V>,
-  // std::vector<std::pair<K, V>>, ...). Where functions take std::string_view, so do containers.
+  // Batches; take any container of keys (std::vector<K>, ...) or of pairs (std::map<K, V>,
+  // std::vector<std::pair<K, V>>, ...). Where functions take std::string_view, containers may hold
+  // it.
   template <KeysOf<K> Keys>
   ValueBatch<V> MultiGet(const Keys& keys, const CallOptions& options = {}) const {
     const KeyList<KeyCodec> list(keys);
@@ -322,7 +324,7 @@ class TypedMap {
   }
 
  protected:
-  // A key's encoding, for the time of a call.
+  // A key's encoding, for the duration of a call.
   struct Encoded {
     explicit Encoded(KeyArgument key) : bytes(KeyCodec::Encode(key, &room)) {}
     Encoded(const Encoded&) = delete;
@@ -331,7 +333,7 @@ class TypedMap {
     std::string_view bytes;
   };
   static PutOptions WithKind(PutOptions options) {
-    // By the encoding, not by the type: `long long` is stored as what it is called, an i64.
+    // Uses the encoding, not the type: `long long` is stored as an i64.
     constexpr bool kIsI64 = std::signed_integral<V> && sizeof(V) == 8;
     options.kind = kIsI64 ? ValueKind::kI64 : Counter<V> ? ValueKind::kF64 : ValueKind::kBytes;
     return options;

@@ -1,4 +1,4 @@
-// What the typed handles return beside plain values.
+// Results of the typed handles.
 #pragma once
 
 #include <concepts>
@@ -22,15 +22,15 @@
 
 namespace tidepool {
 
-// A value and the record's version, for a later Put with kIfVersion.
+// A value with the record's version, for a later Put with kIfVersion.
 template <typename V>
 struct Versioned {
   V value;
   Version version = 0;
 };
 
-// What MultiGet of a typed handle returns: one result for each key, in the order of the keys.
-// Reading is thread-safe. As for BatchResult, some may succeed while others fail.
+// The results of a typed MultiGet, in the order of the keys. Reading is thread-safe. As in
+// BatchResult, some operations may succeed while others fail.
 template <typename V>
 class ValueBatch {
  public:
@@ -42,12 +42,12 @@ class ValueBatch {
   std::size_t ok_count() const { return batch_.ok_count(); }
   Status FirstFailure() const { return batch_.FirstFailure(); }
 
-  // 0 <= i < size(), else the program ends. code(i) is about the operation; value(i) may also end
-  // with kFailedPrecondition: the bytes are no V.
+  // REQUIRES: 0 <= i < size(), otherwise the program ends. code(i) is the operation's outcome;
+  // value(i) may also fail with kFailedPrecondition if the bytes are not a V.
   StatusCode code(std::size_t i) const { return batch_.code(i); }
   Status status(std::size_t i) const { return batch_.status(i); }
   Version version(std::size_t i) const { return batch_.version(i); }
-  // Decoded at each call.
+  // Decodes at each call.
   Result<V> value(std::size_t i) const {
     if (batch_.code(i) != StatusCode::kOk) return batch_.status(i);
     return Codec<V>::Decode(batch_.value(i));
@@ -57,20 +57,21 @@ class ValueBatch {
   BatchResult batch_;
 };
 
-// Walks over a typed map or set record by record, asking for the next page while this one is read.
+// Walks over a typed map or set record by record and fetches the next page ahead.
 //
 //   for (auto it = map.NewIterator(); it.Next();) Use(it.key(), it.value());
 //   if (!it.status().ok()) ...
 //
-// Used by one thread at a time. Stops with kFailedPrecondition at a record that is no K or no V.
-// Not made by programs: KeyCodec is the handle's, and Records walks over the bytes.
+// Threads: one thread at a time. Stops with kFailedPrecondition at a record that is not a K or V.
+// Handles create it: KeyCodec is the handle's codec, and Records walks over the bytes.
 template <typename KeyCodec, typename K, typename V, typename Records = Iterator>
 class RecordIterator {
  public:
   explicit RecordIterator(Records records, bool keys_only)
       : records_(std::move(records)), keys_only_(keys_only) {}
 
-  // Goes on to the next record, the first one at first. False at the end and after a failure.
+  // Moves to the next record; the first call moves to the first. Returns false at the end and after
+  // a failure.
   bool Next() {
     if (!status_.ok() || !records_.Next()) return false;
     Result<K> key = KeyCodec::Decode(records_.record().key);
@@ -82,16 +83,16 @@ class RecordIterator {
     value_ = *std::move(value);
     return true;
   }
-  // REQUIRES: the last Next() returned true; value(): and not keys_only. Valid until the next
+  // REQUIRES: the last Next() returned true; for value(), also not keys_only. Valid until the next
   // Next().
   const K& key() const { return key_.value(); }
   const V& value() const { return value_.value(); }
   Version version() const { return records_.record().version; }
-  // Nothing: never.
+  // Unset: never.
   std::optional<WallTime> expires_at() const { return records_.record().expires_at; }
-  // kOk at the end, else why the iteration stopped.
+  // Returns kOk at the end, or the failure that stopped the iteration.
   const Status& status() const { return status_.ok() ? records_.status() : status_; }
-  // Where the page of the present record began: to go on from here sees that page's records again.
+  // Returns the start of the present record's page. Continuing from it repeats that page's records.
   Cursor cursor() const requires std::same_as<Records, Iterator> { return records_.cursor(); }
 
  private:
@@ -123,7 +124,7 @@ Result<Versioned<V>> DecodeVersioned(Result<Value> value) {
   return Versioned<V>{*std::move(decoded), version};
 }
 
-// Makers of results, for futures; the call is done.
+// Make results of futures from the finished call.
 template <typename V>
 Result<V> TakeDecoded(CallRef call) {
   return DecodeValue<V>(TakeValue(std::move(call)));
@@ -137,7 +138,7 @@ Result<ValueBatch<V>> TakeBatch(CallRef call) {
   return ValueBatch<V>(Access::Make<BatchResult>(std::move(call)));
 }
 
-// What `Container` holds can be named by reference, so that views of its elements outlive a call.
+// Elements of `Container` have addresses, so views of them stay valid during a call.
 template <typename Container>
 concept Stored = std::is_lvalue_reference_v<decltype(*std::begin(std::declval<Container&>()))> &&
     requires(const Container& container) {
@@ -147,12 +148,12 @@ concept Stored = std::is_lvalue_reference_v<decltype(*std::begin(std::declval<Co
 template <typename Container>
 using ElementOf = std::remove_cvref_t<decltype(*std::begin(std::declval<Container&>()))>;
 
-// T as it is, or what functions take for it without making a T on the way.
+// T itself, or a type that functions accept for a T without making a T.
 template <typename From, typename T>
 concept GivenAs = std::same_as<From, T> ||
     (!std::is_reference_v<ArgumentOf<T>> && std::convertible_to<const From&, ArgumentOf<T>>);
 
-// A container of K, or of what functions take for one.
+// A container of K, or of types that functions accept for a K.
 template <typename Container, typename K>
 concept KeysOf = Stored<const Container> && GivenAs<ElementOf<const Container>, K>;
 
@@ -163,7 +164,7 @@ concept RecordsOf = Stored<const Container> && requires(const ElementOf<const Co
   requires GivenAs<std::remove_cvref_t<decltype(each.second)>, V>;
 };
 
-// Encodings of many values: views of the values themselves where the codec can do that.
+// Encodings of many values; views of the values themselves where the codec works in place.
 template <typename C, bool kInPlace>
 class Encodings {
  public:
@@ -183,7 +184,7 @@ class Encodings {
   std::vector<std::string> rooms_;
 };
 
-// The encodings of the keys in a container, for the time of a call.
+// The encodings of a container's keys, for the duration of a call.
 template <typename KeyCodec>
 struct KeyList {
   template <typename Keys>
@@ -191,7 +192,7 @@ struct KeyList {
     views.reserve(std::size(keys));
     for (const auto& key : keys) views.push_back(encodings.Add(key));
   }
-  // The keys with empty values.
+  // Returns the keys with empty values.
   std::vector<KeyValue> Records() const {
     std::vector<KeyValue> records;
     records.reserve(views.size());
@@ -203,7 +204,7 @@ struct KeyList {
   std::vector<std::string_view> views;
 };
 
-// The same of keys and values.
+// The encodings of a container's keys and values, for the duration of a call.
 template <typename KeyCodec, typename V>
 struct RecordList {
   template <typename Container>

@@ -1,4 +1,4 @@
-// What the typed sets have in common: a map from keys to nothing, with the words of a set.
+// Operations of the typed sets: a map from keys to empty values, with a set's method names.
 //
 // HashSet, OrderedSet -> [TypedSet] -> HashMap, OrderedMap => the core that owns the key
 #pragma once
@@ -21,8 +21,8 @@
 namespace tidepool {
 
 struct InsertOptions {
-  // Time to live; 0 or kForEver: for ever. Absent: what the namespace says. A negative one has
-  // passed: the record expires at once.
+  // Time to live. 0 or kForEver: never expires. Unset: the namespace's default. Negative: the
+  // record expires at once.
   std::optional<std::chrono::milliseconds> ttl;
   std::chrono::milliseconds timeout{0};
 };
@@ -35,18 +35,18 @@ class TypedSet {
   using Key = typename Map::Key;
   using KeyArgument = typename Map::KeyArgument;
 
-  // What is stored with the namespace, and compared when it is opened.
+  // Names stored with the namespace and compared when it is opened.
   static std::string KeyType() { return Map::KeyType(); }
   static std::string ValueType() { return Map::ValueType(); }
 
   explicit TypedSet(Namespace space) : map_(std::move(space)) {}
   const Namespace& space() const { return map_.space(); }
-  // The same set as bytes: a map from the keys' encodings to nothing.
+  // Returns the same set over bytes: a map from the keys' encodings to empty values.
   const auto& bytes() const { return map_.bytes(); }
 
-  // Returns: true if `key` is new; false if it was there, and then nothing changed, its time to
-  // live neither. Of all that insert a key at the same time one is told that it is new.
-  // kResourceExhausted.
+  // Adds `key` and returns true, or returns false if it exists; then nothing changes, including its
+  // time to live. Of concurrent inserts of one key, exactly one returns true.
+  // Errors: kResourceExhausted.
   Result<bool> Insert(KeyArgument key, const InsertOptions& options = {}) const {
     const Result<Version> put = map_.Put(key, Unit{}, IfAbsent(options));
     if (put.ok()) return true;
@@ -58,7 +58,7 @@ class TypedSet {
                             &TakeInserted);
   }
 
-  // Returns: whether `key` was there.
+  // Removes `key` and returns true if it existed.
   Result<bool> Erase(KeyArgument key, const CallOptions& options = {}) const {
     return EraseAsync(key, options).Wait();
   }
@@ -81,14 +81,14 @@ class TypedSet {
     return map_.LengthAsync(options);
   }
 
-  // Inserts that travel by the hundreds and do not tell whether their key is new: see buffered.h.
-  // One handle for each thread.
+  // Returns a handle that collects inserts and sends them by the hundreds (buffered.h). Such
+  // inserts do not report whether their key is new. Use one handle per thread.
   BufferedSet<Key, KeyCodec> Buffered(const BufferedOptions& options = {}) const {
     return BufferedSet<Key, KeyCodec>(space(), options);
   }
 
-  // Batches, of any container of keys. A key's code is kOk; kAlreadyExists if MultiInsert found it
-  // there, which FirstFailure() counts as one; kNotFound if MultiErase did not.
+  // Batches; take any container of keys. A key's code is kOk, kAlreadyExists if MultiInsert found
+  // it (FirstFailure() counts this as a failure), or kNotFound if MultiErase did not find it.
   template <KeysOf<Key> Keys>
   BatchResult MultiInsert(const Keys& keys, const InsertOptions& options = {}) const {
     const KeyList<KeyCodec> list(keys);

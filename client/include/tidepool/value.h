@@ -1,4 +1,4 @@
-// Values and what is known about them.
+// Values with their version and kind.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace tidepool {
 
-// Grows with each change of a record, also across its deletion; 0 is no version. Two versions may
-// be compared only if they are of the same key.
+// Grows with each change of a record, also across its deletion; 0: no version. Comparable only
+// between versions of the same key.
 using Version = std::uint64_t;
 
-// Counters are 8 bytes, little-endian; tools print them as numbers, and Fetch... works on them
+// Counters are 8 bytes, little-endian. Tools print them as numbers; Fetch... works on counters
 // only.
 enum class ValueKind : std::uint8_t { kBytes = 0, kI64 = 1, kF64 = 2 };
 
@@ -24,7 +24,7 @@ struct Value {
   ValueKind kind = ValueKind::kBytes;
   Version version = 0;
 
-  // The counter's number; 0 for a value that is not one of this kind.
+  // Returns the counter's number; 0 if the value is not a counter of this kind.
   std::int64_t AsI64() const { return As<std::int64_t>(ValueKind::kI64); }
   double AsF64() const { return As<double>(ValueKind::kF64); }
 
@@ -39,7 +39,7 @@ struct Value {
   }
 };
 
-// A value in memory of the caller's.
+// A value in the caller's memory.
 struct ValueView {
   std::span<std::byte> bytes;
   ValueKind kind = ValueKind::kBytes;

@@ -1,4 +1,4 @@
-// A value or the Status that says why there is none.
+// A value, or the Status that explains its absence.
 #pragma once
 
 #include <cstdlib>
@@ -10,8 +10,8 @@
 
 namespace tidepool {
 
-// Thread-compatible like the T that it holds. Reading the value of a failed Result ends the
-// program: it is a programmer's error, not an outcome. (std::expected is missing in C++20.)
+// Thread-compatible like its T. Reading the value of a failed Result ends the program, because it
+// is a programming error. (C++20 lacks std::expected.)
 template <typename T>
 class [[nodiscard]] Result {
  public:

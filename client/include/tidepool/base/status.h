@@ -1,8 +1,8 @@
 // Status: the outcome of every call, with a cause and a remedy for failures.
 //
-// Wire, daemon and SDK share the type (programs get it by <tidepool/status.h>), and an error keeps
-// its meaning from the store to the user's screen. The header needs the standard library alone, as
-// all installed headers do.
+// Wire, daemon and SDK share the type, so an error keeps its meaning from the store to the user's
+// screen. Programs include it by <tidepool/status.h>. Like all installed headers, it needs only the
+// standard library.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ enum class StatusCode : std::uint8_t {
   kCancelled = 1,
   kUnknown = 2,           // The call was sent and its effect is not known. Never retried silently.
   kInvalidArgument = 3,   // The request is wrong whatever the state of the cluster.
-  kDeadlineExceeded = 4,  // Nothing happened before the deadline (an unknown effect is kUnknown).
+  kDeadlineExceeded = 4,  // The deadline passed before any effect (an unknown effect is kUnknown).
   kNotFound = 5,          // An expected outcome: not logged.
   kAlreadyExists = 6,
   kPermissionDenied = 7,
@@ -30,7 +30,7 @@ enum class StatusCode : std::uint8_t {
   kUnimplemented = 12,  // The option or kind does not exist in this version.
   kInternal = 13,
   kUnavailable = 14,  // The owner cannot be reached; safe to try again later.
-  kDataLoss = 15,     // Acknowledged data is gone; `kvctl namespace accept-loss` goes on.
+  kDataLoss = 15,  // Acknowledged data is gone; `kvctl namespace accept-loss` continues without it.
   kUnauthenticated = 16,
   kWrongEpoch = 17,  // The node does not hold the partition under the request's term.
   kOverloaded = 18,  // No room for another session; only Attach and gRPC answer it.
@@ -38,7 +38,7 @@ enum class StatusCode : std::uint8_t {
 };
 inline constexpr int kStatusCodeCount = 20;
 
-// The code's name as it is printed, for example "NOT_FOUND".
+// Returns the code's printed name, for example "NOT_FOUND".
 constexpr std::string_view StatusCodeName(StatusCode code) {
   constexpr std::string_view kNames[kStatusCodeCount] = {"OK",
                                                          "CANCELLED",
@@ -64,20 +64,20 @@ constexpr std::string_view StatusCodeName(StatusCode code) {
   return index < kStatusCodeCount ? kNames[index] : std::string_view("INVALID_CODE");
 }
 
-// True if the same call may succeed later without any change and surely had no effect so far.
+// Returns true if the same call may succeed later unchanged and surely had no effect so far.
 constexpr bool IsRetryable(StatusCode code) {
   return code == StatusCode::kUnavailable || code == StatusCode::kWrongEpoch ||
          code == StatusCode::kOverloaded;
 }
 
-// A value of one pointer: null is OK, so returning success costs nothing. Immutable once made; may
-// be read from any thread, and copied between threads.
+// The size of one pointer. Null is OK, so returning success costs nothing. Immutable; any thread
+// may read or copy it.
 class [[nodiscard]] Status {
  public:
   Status() = default;
 
-  // `what`: the cause, with node, namespace and key prefix where they are known. `remedy`: an
-  // action for the reader; may be empty.
+  // `what`: the cause, with node, namespace and key prefix where known. `remedy`: an action for the
+  // reader; may be empty.
   Status(StatusCode code, std::string what, std::string remedy = {}) {
     if (code != StatusCode::kOk) {
       rep_ = std::make_shared<const Rep>(Rep{code, std::move(what), std::move(remedy)});
@@ -91,7 +91,7 @@ class [[nodiscard]] Status {
     return rep_ ? std::string_view(rep_->remedy) : std::string_view();
   }
 
-  // Returns a line: "NOT_FOUND: no namespace 'x' (create it with: kvctl namespace create x)".
+  // Returns one line: "NOT_FOUND: no namespace 'x' (create it with: kvctl namespace create x)".
   std::string ToString() const {
     if (ok()) return "OK";
     std::string text(StatusCodeName(rep_->code));
@@ -115,8 +115,8 @@ inline Status OkStatus() { return {}; }
 
 }  // namespace tidepool
 
-// Returns the Status of `expr` from the calling function unless it is OK. The one macro of the
-// project that hides a return.
+// Returns the Status of `expr` from the calling function unless it is OK. No other macro of the
+// project hides a return.
 #define TP_RETURN_IF_ERROR(expr)                                                     \
   do {                                                                               \
     if (::tidepool::Status tp_status_ = (expr); !tp_status_.ok()) return tp_status_; \
