@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "proto/base/errno_code.h"
 #include "proto/cluster_file/random.h"
 
 namespace tidepool::cluster_file {
@@ -17,23 +18,14 @@ namespace {
 
 StatusCode CodeOf(int error) {
   switch (error) {
-    case ENOENT:
     case ENOTDIR:
       return StatusCode::kNotFound;
     case EISDIR:
       return StatusCode::kInvalidArgument;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return StatusCode::kPermissionDenied;
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-      return StatusCode::kResourceExhausted;
     case EEXIST:
       return StatusCode::kAlreadyExists;
     default:
-      return StatusCode::kInternal;
+      return CodeOfErrno(error, StatusCode::kInternal);
   }
 }
 

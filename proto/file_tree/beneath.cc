@@ -10,6 +10,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "proto/base/errno_code.h"
+
 namespace tidepool::file_tree {
 namespace {
 
@@ -114,17 +116,12 @@ Status StatusOfErrno(int error, std::string_view what, std::string_view path) {
   std::string text(what);
   text.append(" '").append(Printable(path)).append("': ").append(std::strerror(error));
   switch (error) {
-    case ENOENT:
-      return Status(StatusCode::kNotFound, std::move(text));
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return Status(StatusCode::kPermissionDenied, std::move(text));
     case ENOSPC:
     case EDQUOT:
-      return Status(StatusCode::kResourceExhausted, std::move(text), "make room there");
+      return Status(CodeOfErrno(error, StatusCode::kResourceExhausted), std::move(text),
+                    "make room there");
     case EFBIG:
-      return Status(StatusCode::kResourceExhausted, std::move(text),
+      return Status(CodeOfErrno(error, StatusCode::kResourceExhausted), std::move(text),
                     "raise the limit of file sizes where the writer was started: ulimit -f "
                     "unlimited");
     case ELOOP:
@@ -137,13 +134,10 @@ Status StatusOfErrno(int error, std::string_view what, std::string_view path) {
     case ENOTEMPTY:
       return Status(StatusCode::kFailedPrecondition, std::move(text),
                     "something of another type is in the way");
-    case EIO:
-      return Status(StatusCode::kDeviceError, std::move(text));
-    case ENAMETOOLONG:
     case EINVAL:
       return Status(StatusCode::kInvalidArgument, std::move(text));
     default:
-      return Status(StatusCode::kUnavailable, std::move(text));
+      return Status(CodeOfErrno(error, StatusCode::kUnavailable), std::move(text));
   }
 }
 

@@ -5,34 +5,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "proto/base/errno_code.h"
+
 namespace tidepool::storage {
-namespace {
-
-StatusCode CodeOf(int error) {
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return StatusCode::kNotFound;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return StatusCode::kPermissionDenied;
-    case ENOSPC:
-    case EDQUOT:
-    case EFBIG:
-    case EMFILE:
-    case ENFILE:
-    case ENOMEM:
-      return StatusCode::kResourceExhausted;
-    default:
-      return StatusCode::kDeviceError;
-  }
-}
-
-}  // namespace
 
 Status DeviceFileError(const std::string& doing, const std::string& path, int error) {
-  return Status(CodeOf(error), "cannot " + doing + " '" + path + "': " + std::strerror(error));
+  const StatusCode otherwise = error == ENOTDIR ? StatusCode::kNotFound : StatusCode::kDeviceError;
+  return Status(CodeOfErrno(error, otherwise),
+                "cannot " + doing + " '" + path + "': " + std::strerror(error));
 }
 
 Status CheckDeviceFile(int descriptor, const std::string& path, std::uint64_t bytes) {
