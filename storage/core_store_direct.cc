@@ -40,6 +40,7 @@ std::optional<DirectView> CoreStore::ViewOf(const Partition& partition) const {
   view.serving_epoch = ServingEpochOf(guard);
   if (partition.kind() == Kind::kBloom) view.split_blocks = partition.options().filter.split_blocks;
   view.hash_mask = options_.hash_mask;
+  view.term = partition.term().value();
   view.partition = partition.id().value();
   view.block_shift = static_cast<std::uint8_t>(std::countr_zero(memory_.block_bytes()));
   if (log_.spills()) view.flags |= DirectView::kMayLeave;

@@ -400,12 +400,13 @@ struct DirectView {
   std::uint64_t serving_epoch;
   std::uint64_t split_blocks;  // Blocks of a filter; 0: it has records.
   std::uint64_t hash_mask;     // Bits of a hash that its index uses: all but in tests.
+  std::uint64_t term;          // Of the serving epoch. It tells which range of keys the view has.
   std::uint32_t partition;
   std::uint8_t block_shift;  // log2 of the bytes of a block or segment.
   std::uint8_t flags;
   std::uint16_t reserved;
 };
-static_assert(sizeof(DirectView) == 48);
+static_assert(sizeof(DirectView) == 56);
 static_assert(std::has_unique_object_representations_v<DirectView>);
 
 }  // namespace tidepool::storage

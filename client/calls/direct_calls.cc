@@ -7,7 +7,6 @@
 #include "client/direct/direct_space.h"
 #include "proto/base/key_hash.h"
 #include "proto/base/limits.h"
-#include "proto/placement/owner.h"
 
 namespace tidepool::internal {
 namespace {
@@ -39,10 +38,9 @@ void Grant(const Space& space, std::uint32_t partition,
 struct Place {
   Place(const Space& space, std::string_view key)
       : hash(KeyHash(AsBytes(key))),
-        partition(placement::PartitionIndexOf(PlacementHash(AsBytes(key), hash),
-                                              space.state()->queues.size())) {}
+        partition(space.state()->direct->PartitionOf(AsBytes(key), hash)) {}
   std::uint64_t hash;
-  std::uint32_t partition;
+  std::optional<std::uint32_t> partition;
 };
 
 // kAskOwner: what was missing for it has been asked for.
@@ -50,9 +48,10 @@ template <typename Read>
 DirectRead Look(const Space& space, std::string_view key, const CallOptions& options, Read&& read) {
   if (!MayReadDirectly(space, options) || !IsKey(key)) return {};
   const Place at(space, key);
+  if (!at.partition.has_value()) return {};
   DirectSpace::ViewRequest view_request;
   const DirectRead answer = read(*space.state()->direct, at, &view_request);
-  Grant(space, at.partition, view_request);
+  Grant(space, *at.partition, view_request);
   return answer;
 }
 
@@ -64,7 +63,7 @@ std::optional<Result<Value>> ReadDirectly(const Space& space, std::string_view k
   const DirectRead read =
       Look(space, key, options,
            [&](DirectSpace& by, const Place& at, DirectSpace::ViewRequest* view_request) {
-             return by.Get(at.partition, AsBytes(key), at.hash, &value.bytes, view_request);
+             return by.Get(*at.partition, AsBytes(key), at.hash, &value.bytes, view_request);
            });
   if (read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
   if (read.outcome == DirectRead::Outcome::kNotFound) return NoSuchKey(space.state()->name);
@@ -78,7 +77,7 @@ std::optional<Result<ValueView>> ReadDirectlyInto(const Space& space, std::strin
   const DirectRead read =
       Look(space, key, options,
            [&](DirectSpace& by, const Place& at, DirectSpace::ViewRequest* view_request) {
-             return by.GetInto(at.partition, AsBytes(key), at.hash, to, view_request);
+             return by.GetInto(*at.partition, AsBytes(key), at.hash, to, view_request);
            });
   if (read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
   if (read.outcome == DirectRead::Outcome::kNotFound) return NoSuchKey(space.state()->name);
@@ -90,7 +89,7 @@ std::optional<bool> FindDirectly(const Space& space, std::string_view key,
   const DirectRead read =
       Look(space, key, options,
            [&](DirectSpace& by, const Place& at, DirectSpace::ViewRequest* view_request) {
-             return by.Contains(at.partition, AsBytes(key), at.hash, view_request);
+             return by.Contains(*at.partition, AsBytes(key), at.hash, view_request);
            });
   if (read.outcome == DirectRead::Outcome::kAskOwner) return std::nullopt;
   return read.outcome == DirectRead::Outcome::kFound;
@@ -134,8 +133,11 @@ void ReadManyDirectly(const Space& space, std::span<const std::string_view> keys
     if (operations[i].state != Operation::State::kEnded) {
       const Place at(space, keys[i]);
       const bool value_wanted = operations[i].opcode == wire::Opcode::kGet;
-      items[count] = {at.partition, AsBytes(keys[i]), at.hash, values[count], value_wanted, {}, {}};
-      which[count++] = i;
+      if (at.partition.has_value()) {
+        items[count] = {
+            *at.partition, AsBytes(keys[i]), at.hash, values[count], value_wanted, {}, {}};
+        which[count++] = i;
+      }
     }
     if (count < items.size() && i + 1 < keys.size()) continue;
     space.state()->direct->GetMany(std::span(items).first(count));

@@ -3,6 +3,9 @@
 #include <array>
 #include <utility>
 
+#include "proto/base/key_hash.h"
+#include "proto/placement/owner.h"
+
 namespace tidepool::internal {
 namespace {
 
@@ -32,6 +35,16 @@ DirectSpace::DirectSpace(NamespaceId id, std::uint32_t partitions, const Unanswe
       counts_(counts),
       slots_(std::make_unique<Slot[]>(partitions)) {}
 
+void DirectSpace::SetRanges(std::shared_ptr<const placement::Ranges> ranges) {
+  if (routing_ == nullptr) routing_ = std::make_unique<RangeRouting>();
+  routing_->Set(std::move(ranges));
+}
+
+std::optional<std::uint32_t> DirectSpace::PartitionOf(Bytes key, std::uint64_t hash) const {
+  if (routing_ != nullptr) return routing_->IndexOf(key);
+  return placement::PartitionIndexOf(PlacementHash(key, hash), partitions_);
+}
+
 // True once in so many times, and the first time. Two threads may count one for both.
 bool DirectSpace::CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t again,
                             std::uint32_t by) {
@@ -41,16 +54,12 @@ bool DirectSpace::CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t a
 }
 
 template <typename Read>
-DirectRead DirectSpace::Try(std::uint32_t partition, std::uint64_t hash, bool is_get,
+DirectRead DirectSpace::Try(std::uint32_t partition, Bytes key, std::uint64_t hash, bool is_get,
                             ViewRequest* view_request, Read&& read) {
   DirectRead result;
-  if (partition >= partitions_) return result;
+  const Place* const place = PlaceOf(partition, key, view_request);
+  if (place == nullptr) return result;
   Slot& slot = slots_[partition];
-  const Place* const place = slot.place.load(std::memory_order_acquire);
-  if (place == nullptr) {
-    view_request->view = CountDown(slot.asks_in, kReadsPerQuestion);
-    return result;
-  }
   if (unanswered_.MayHold(id_.value(), hash) || place->node != nullptr) return result;
   const MappedArenas::ReaderLease reader(*place->arenas);
   if (reader.get() == nullptr) return result;
@@ -89,14 +98,20 @@ void DirectSpace::Note(Slot& slot, const Place* place, const DirectRead& read, W
 // Null: not shown, and the item says whether to ask for it; or an operation of the client's own on
 // the key is under way.
 const DirectSpace::Place* DirectSpace::PlaceOf(Item& item) {
-  if (item.partition >= partitions_) return nullptr;
-  Slot& slot = slots_[item.partition];
+  const Place* const place = PlaceOf(item.partition, item.key, &item.view_request);
+  return place == nullptr || unanswered_.MayHold(id_.value(), item.hash) ? nullptr : place;
+}
+
+// Null: not shown, or shown with other keys before a split or after one.
+const DirectSpace::Place* DirectSpace::PlaceOf(std::uint32_t partition, Bytes key,
+                                               ViewRequest* view_request) {
+  if (partition >= partitions_) return nullptr;
+  Slot& slot = slots_[partition];
   const Place* const place = slot.place.load(std::memory_order_acquire);
-  if (place == nullptr) {
-    item.view_request.view = CountDown(slot.asks_in, kReadsPerQuestion);
-    return nullptr;
-  }
-  return unanswered_.MayHold(id_.value(), item.hash) ? nullptr : place;
+  if (place != nullptr && place->Has(key)) [[likely]]
+    return place;
+  view_request->view = CountDown(slot.asks_in, kReadsPerQuestion);
+  return nullptr;
 }
 
 void DirectSpace::GetMany(std::span<Item> items) {
@@ -151,7 +166,7 @@ void DirectSpace::ReadRemotely(std::span<Item> items, std::span<const std::size_
     for (std::size_t i = first; i < which.size(); ++i) {
       Item& item = items[which[i]];
       const Place* const place = slots_[item.partition].place.load(std::memory_order_acquire);
-      if (place == nullptr || place->node == nullptr) {
+      if (place == nullptr || place->node == nullptr || !place->Has(item.key)) {
         done[i] = true;
         continue;
       }
@@ -217,7 +232,7 @@ DirectRead DirectSpace::GetInto(std::uint32_t partition, Bytes key, std::uint64_
     return item.read;
   }
   return Try(
-      partition, hash, true, view_request,
+      partition, key, hash, true, view_request,
       [&](DirectReader& by, const DirectPartition& from) { return by.Get(from, key, hash, to); });
 }
 
@@ -246,7 +261,7 @@ DirectRead DirectSpace::Contains(std::uint32_t partition, Bytes key, std::uint64
     return item.read;
   }
   return Try(
-      partition, hash, false, view_request,
+      partition, key, hash, false, view_request,
       [&](DirectReader& by, const DirectPartition& from) { return by.Contains(from, key, hash); });
 }
 
@@ -257,6 +272,7 @@ bool DirectSpace::IsRemote(std::uint32_t partition) const {
 }
 
 DirectSpace::ViewRequest DirectSpace::Show(std::uint32_t partition, const storage::DirectView& view,
+                                           std::optional<KeyBounds> bounds,
                                            const std::shared_ptr<MappedArenas>& arenas,
                                            ReadCount* count) {
   ViewRequest view_request;
@@ -266,6 +282,7 @@ DirectSpace::ViewRequest DirectSpace::Show(std::uint32_t partition, const storag
   auto place = std::make_unique<Place>();
   place->arenas = arenas;
   place->count = count;
+  place->bounds = std::move(bounds);
   const DirectRefusal refusal = reader.get()->Open(view, &place->partition, &view_request.missing);
   if (refusal == DirectRefusal::kNotMapped) {
     ExpectMemory(partition);
@@ -285,6 +302,7 @@ void DirectSpace::Place::Lease(std::uint64_t from_ns, std::uint64_t lease_ns) {
 }
 
 void DirectSpace::ShowRemotely(std::uint32_t partition, const storage::DirectView& view,
+                               std::optional<KeyBounds> bounds,
                                const std::shared_ptr<RemoteNode>& node, ReadCount* count,
                                std::uint64_t from_ns, std::uint64_t lease_ns) {
   if (partition >= partitions_) return;
@@ -302,6 +320,7 @@ void DirectSpace::ShowRemotely(std::uint32_t partition, const storage::DirectVie
   auto place = std::make_unique<Place>();
   place->node = node;
   place->count = count;
+  place->bounds = std::move(bounds);
   place->remote = node->Open(view);
   place->Lease(from_ns, lease_ns);
   if (place->remote == nullptr) return;

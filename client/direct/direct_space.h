@@ -16,6 +16,7 @@
 
 #include "client/direct/direct_reader.h"
 #include "client/direct/mapped_arenas.h"
+#include "client/direct/range_routing.h"
 #include "client/direct/read_counts.h"
 #include "client/direct/remote_node.h"
 #include "client/direct/unanswered_keys.h"
@@ -27,10 +28,18 @@ namespace tidepool::internal {
 // Any thread, but for what is said to need the client's lock. Lives as long as the client.
 class DirectSpace {
  public:
+  // `partitions`: the largest number that the namespace can have. Its keys lie by their hashes
+  // until SetRanges.
   DirectSpace(NamespaceId id, std::uint32_t partitions, const UnansweredKeys& unanswered,
               const Clock& clock, wire::DirectCounts& counts);
   DirectSpace(const DirectSpace&) = delete;
   DirectSpace& operator=(const DirectSpace&) = delete;
+
+  // Needs the client's lock, before the first read: the namespace is ordered and has these ranges
+  // now.
+  void SetRanges(std::shared_ptr<const placement::Ranges> ranges);
+  // Returns the partition that had the key a moment ago. Nothing: ask the owner.
+  std::optional<std::uint32_t> PartitionOf(Bytes key, std::uint64_t hash) const;
 
   // What has become of a partition's view, or of the memory behind it.
   struct ViewRequest {
@@ -63,12 +72,14 @@ class DirectSpace {
   void GetMany(std::span<Item> items);
 
   // Needs the client's lock: a view has come, of a partition in this memory. `count`: of its reads.
+  // `bounds`: the keys of the partition under the view's term; none: those of its hashes.
   ViewRequest Show(std::uint32_t partition, const storage::DirectView& view,
-                   const std::shared_ptr<MappedArenas>& arenas, ReadCount* count);
+                   std::optional<KeyBounds> bounds, const std::shared_ptr<MappedArenas>& arenas,
+                   ReadCount* count);
   // The same of another node's, which may be read for so long from then on.
   void ShowRemotely(std::uint32_t partition, const storage::DirectView& view,
-                    const std::shared_ptr<RemoteNode>& node, ReadCount* count,
-                    std::uint64_t from_ns, std::uint64_t lease_ns);
+                    std::optional<KeyBounds> bounds, const std::shared_ptr<RemoteNode>& node,
+                    ReadCount* count, std::uint64_t from_ns, std::uint64_t lease_ns);
   // Needs the client's lock: memory that has been asked for will come, so the next reads may ask
   // for a view soon.
   void ExpectMemory(std::uint32_t partition);
@@ -87,6 +98,8 @@ class DirectSpace {
     std::shared_ptr<RemoteNode> node;
     RemotePartition* remote = nullptr;
     ReadCount* count = nullptr;
+    std::optional<KeyBounds> bounds;
+    bool Has(Bytes key) const { return !bounds.has_value() || bounds->Hold(key); }
     // The owner serves until then, monotonic; to be renewed from the other time on.
     std::atomic<std::uint64_t> until_ns{0};
     std::atomic<std::uint64_t> renew_ns{0};
@@ -112,11 +125,12 @@ class DirectSpace {
             ViewRequest* view_request);
   static bool IsOwnersTurn(const Place& place, const DirectRead& read);
   template <typename Read>
-  DirectRead Try(std::uint32_t partition, std::uint64_t hash, bool is_get,
+  DirectRead Try(std::uint32_t partition, Bytes key, std::uint64_t hash, bool is_get,
                  ViewRequest* view_request, Read&& read);
   void ReadRemotely(std::span<Item> items, std::span<const std::size_t> which);
   void NoteRemote(const Place* place, const DirectRead& read, std::uint64_t now_ns, Item* item);
   const Place* PlaceOf(Item& item);
+  const Place* PlaceOf(std::uint32_t partition, Bytes key, ViewRequest* view_request);
   bool IsRemote(std::uint32_t partition) const;
   static bool CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t again,
                         std::uint32_t by = 1);
@@ -127,6 +141,7 @@ class DirectSpace {
   const Clock& clock_;
   wire::DirectCounts& counts_;
   const std::unique_ptr<Slot[]> slots_;
+  std::unique_ptr<RangeRouting> routing_;  // Of ordered namespaces.
   std::atomic<std::uint32_t> memory_asks_in_{0};
   static_assert(MappedArenas::kSlots == wire::DirectCounts::kSlots);
   std::array<Counter, MappedArenas::kSlots> reads_;

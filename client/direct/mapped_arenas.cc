@@ -2,19 +2,10 @@
 
 #include <sys/mman.h>
 
+#include "client/direct/reader_slot.h"
 #include "proto/base/bytes.h"
 
 namespace tidepool::internal {
-namespace {
-
-// Threads take different slots first, so that each finds its own free and in its cache.
-std::size_t FirstSlot() {
-  static std::atomic<std::size_t> next{0};
-  thread_local const std::size_t mine = next.fetch_add(1, std::memory_order_relaxed);
-  return mine;
-}
-
-}  // namespace
 
 std::shared_ptr<MappedArenas> MappedArenas::Make(const transport::NodeMemory& first,
                                                  const Clock& clock) {
@@ -61,7 +52,7 @@ bool MappedArenas::Add(const transport::NodeMemory& memory, std::uint64_t bytes_
 }
 
 MappedArenas::ReaderLease::ReaderLease(MappedArenas& arenas) {
-  const std::size_t first = FirstSlot();
+  const std::size_t first = FirstReaderSlot();
   for (std::size_t i = 0; i < 2; ++i) {
     Slot& slot = *arenas.slots_[(first + i) % kSlots];
     if (slot.busy.test_and_set(std::memory_order_acquire)) continue;

@@ -79,9 +79,11 @@ void Engine::OnShown(SpaceState* space, std::uint32_t partition,
   const CoreLink& link = *space->queues[partition].link;
   // It may be another daemon by now, whose numbers mean other things.
   if (link.session().arenas != asked_of || link.endpoint() == nullptr) return;
+  std::optional<KeyBounds> bounds;
+  if (!space->FindBounds(partition, Term(view.term), &bounds)) return;
   ReadCount& count = read_counts_->Of(link, space->id, Now());
   const DirectSpace::ViewRequest view_request =
-      space->direct->Show(partition, view, asked_of, &count);
+      space->direct->Show(partition, view, std::move(bounds), asked_of, &count);
   if (view_request.missing != 0) (void)worker_->AskForMemory(link.endpoint(), view_request.missing);
 }
 

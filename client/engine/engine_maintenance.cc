@@ -347,10 +347,11 @@ SpaceState* Engine::FindSpace(NamespaceId id, Traffic traffic) {
     space->queues[i].space = space.get();
   }
   const bool shown =
-      found->kind == placement::Kind::kHash || found->kind == placement::Kind::kBloom;
+      found->kind == placement::Kind::kHash || ordered || found->kind == placement::Kind::kBloom;
   if (shown && traffic == Traffic::kPrompt) {
-    space->direct = std::make_unique<DirectSpace>(id, partitions, unanswered_, *options_.clock,
-                                                  read_counts_->shared());
+    space->direct =
+        std::make_unique<DirectSpace>(id, ordered ? limits::kPartitionsPerNamespaceMax : partitions,
+                                      unanswered_, *options_.clock, read_counts_->shared());
   }
   UpdateSpace(space.get());
   return space.get();

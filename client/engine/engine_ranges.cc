@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "client/direct/direct_space.h"
 #include "client/engine/engine.h"
 #include "client/engine/pack_pieces.h"
 #include "proto/base/check.h"
@@ -129,6 +130,7 @@ void Engine::UpdateRanges(SpaceState* space, const placement::Namespace& now) {
     }
   }
   space->ranges = now.ranges;
+  if (space->direct != nullptr) space->direct->SetRanges(now.ranges);
 }
 
 // What waits in a queue for keys that are another partition's now goes there, in its order.

@@ -115,7 +115,10 @@ void Engine::OnShownRemotely(SpaceState* space, std::uint32_t partition,
   const Lock lock(*this);
   // It may be another daemon by now, whose numbers mean other things.
   if (space->queues[partition].link->session().remote != asked_of) return;
-  space->direct->ShowRemotely(partition, view, asked_of, count, asked_ns, shown->lease_ns);
+  std::optional<KeyBounds> bounds;
+  if (!space->FindBounds(partition, Term(view.term), &bounds)) return;
+  space->direct->ShowRemotely(partition, view, std::move(bounds), asked_of, count, asked_ns,
+                              shown->lease_ns);
 }
 
 }  // namespace tidepool::internal

@@ -12,6 +12,14 @@ namespace tidepool::internal {
 SpaceState::SpaceState() = default;
 SpaceState::~SpaceState() = default;
 
+bool SpaceState::FindBounds(std::uint32_t partition, Term term,
+                            std::optional<KeyBounds>* bounds) const {
+  if (ranges == nullptr) return true;
+  if (queues[partition].term != term) return false;
+  *bounds = KeyBounds::Of(*ranges, partition);
+  return true;
+}
+
 void OperationList::PushBack(Operation* operation) {
   TP_DCHECK(tail_ == nullptr || tail_->sequence < operation->sequence);
   operation->next = nullptr;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/calls/call.h"
+#include "client/direct/range_routing.h"
 #include "proto/base/ids.h"
 #include "proto/placement/placement_map.h"
 
@@ -151,6 +152,10 @@ struct SpaceState {
   std::shared_ptr<const placement::Ranges> ranges;
 
   void LearnValueBytes(std::size_t bytes);
+  // Needs the client's lock. Sets the keys of a partition under a term; none: hashes place the
+  // keys. False: the client's ranges are of another term, and a split changes keys and term
+  // together.
+  bool FindBounds(std::uint32_t partition, Term term, std::optional<KeyBounds>* bounds) const;
 };
 
 inline bool IsForwarded(const PartitionQueue& queue) {

@@ -13,7 +13,7 @@
 namespace tidepool::wire {
 
 // storage::DirectView.
-inline constexpr std::size_t kDirectViewBytes = 48;
+inline constexpr std::size_t kDirectViewBytes = 56;
 inline constexpr std::size_t kShownKeyBytesMax = 256;
 
 // Views only.
