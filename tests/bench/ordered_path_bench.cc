@@ -6,11 +6,14 @@
 //                                order, 16 under way
 //   ordered_path.scan100_redis   that against redis-server's for ZRANGE [key + BYLEX LIMIT 0 100 of
 //                                as many members of 80 bytes, with 16 under way
+//   ordered_path.get             the time of a Get of a random key that the client reads in the
+//                                daemon's memory, against the same Get by message
 //
 // CPU time is the whole process's, as the kernel counts it; medians of interleaved runs.
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <deque>
 #include <string>
@@ -60,7 +63,8 @@ class Bench {
         records_(static_cast<std::uint64_t>(static_cast<double>(kRecords) * options_.scale)),
         scans_(static_cast<std::uint64_t>(static_cast<double>(kScans) * options_.scale)),
         daemon_(StartKvd(folder, "3GiB")),
-        client_(ConnectWhenReady(folder + "/cluster.json")),
+        file_(folder + "/cluster.json"),
+        client_(ConnectWhenReady(file_)),
         map_(Require(client_.Create<BytesOrderedMap>("scans", {.split = SplitMode::kManual}),
                      "create")) {}
 
@@ -78,6 +82,7 @@ class Bench {
       std::fprintf(stderr, "run %d: %.2f us of CPU per scan, redis %.2f\n", run + 1,
                    ours.back() / 1'000, theirs.back() / 1'000);
     }
+    if (Wanted("ordered_path.get")) RunGets();
     const double own_us = MedianOf(ours) / 1'000;
     if (Wanted("ordered_path.scan100")) {
       Print({"ordered_path.scan100", own_us, "us", "", 0, 0, "<= 7", own_us <= 7});
@@ -99,6 +104,34 @@ class Bench {
     if (Require(map_.Length(), "length") != records_) {
       Fail("load", Status(StatusCode::kInternal, "records are missing"));
     }
+  }
+
+  void RunGets() {
+    ConnectOptions by_message;
+    by_message.cluster_file = file_;
+    by_message.direct_read_bytes_max = 0;
+    Client asker = Require(Client::Connect(by_message), "connect");
+    const auto asked = Require(asker.Open<BytesOrderedMap>("scans"), "open");
+    (void)NsPerGet(map_);  // Views and memory come.
+    std::vector<double> direct;
+    std::vector<double> ratios;
+    for (int run = 0; run < options_.runs; ++run) {
+      direct.push_back(NsPerGet(map_));
+      ratios.push_back(direct.back() / NsPerGet(asked));
+    }
+    Print({"ordered_path.get", MedianOf(direct), "ns", "the same by message",
+           MedianOf(direct) / MedianOf(ratios), MedianOf(ratios), "<= 0.5",
+           MedianOf(ratios) <= 0.5});
+  }
+
+  double NsPerGet(const BytesOrderedMap& map) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (std::uint64_t i = 0; i < scans_; ++i) {
+      state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
+      (void)Require(map.Get(KeyOf((state_ >> 33) % records_)), "get");
+    }
+    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - begin;
+    return static_cast<double>(took.count()) / static_cast<double>(scans_);
   }
 
   // Members that are key and value, a hundred for each request.
@@ -154,6 +187,7 @@ class Bench {
   const std::uint64_t scans_;
   const std::string value_ = std::string(64, 'v');
   BenchProcess daemon_;
+  const std::string file_;
   Client client_;
   BytesOrderedMap map_;
   RedisServer redis_;
