@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/copies/copies.h"
 #include "daemon/core/forwarder.h"
 #include "daemon/core/lease.h"
 #include "daemon/core/map_waiters.h"
@@ -71,6 +72,8 @@ class Dispatcher : public transport::Receiver {
 
   // Ranges of ordered partitions that move between this node's cores.
   RangeMoves& range_moves() { return *range_moves_; }
+  // Partitions that are copied to and from other nodes.
+  Copies& copies() { return copies_; }
   // What became of frames that the aggregator has had.
   void OnForwarded(const std::vector<wire::ForwardedOutcome>& outcomes);
   // A partition that was copied here is complete: runs what was held back for it.
@@ -145,6 +148,7 @@ class Dispatcher : public transport::Receiver {
   transport::BufferPool pool_;
   transport::Worker* worker_ = nullptr;
   std::unique_ptr<RangeMoves> range_moves_;
+  Copies copies_;
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<Sessions> sessions_;
   MapWaiters map_waiters_;
