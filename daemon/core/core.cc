@@ -167,6 +167,8 @@ unsigned Core::PollOnce() {
   }
   if (dispatcher_->range_moves().active()) [[unlikely]]
     events += MoveRanges(now_ns, events);
+  if (dispatcher_->copies().active()) [[unlikely]]
+    events += FillCopies(now_ns);
   if (WorkInBackground(now_ns, events)) ++events;
   return events;
 }
@@ -174,8 +176,8 @@ unsigned Core::PollOnce() {
 // The clock takes 25 ns and waits for every load before it, half of a round that finds nothing.
 bool Core::MayIgnoreTheClock() {
   return ++rounds_without_clock_ % kRoundsPerClock != 0 && next_idle_slice_ns_ != 0 &&
-         !dispatcher_->range_moves().active() && !dispatcher_->waiting().waits_for_room() &&
-         !store_->room_waits();
+         !dispatcher_->range_moves().active() && !dispatcher_->copies().active() &&
+         !dispatcher_->waiting().waits_for_room() && !store_->room_waits();
 }
 
 // To direct readers: what the core itself goes by.
@@ -196,6 +198,21 @@ unsigned Core::MoveRanges(std::uint64_t now_ns, unsigned events) {
   if (events > 0 && now_ns < next_move_ns_ && !moves.urgent()) return 0;
   next_move_ns_ = now_ns + kMoveIntervalNs;
   return moves.Slice(kSliceNs) ? 1 : 0;
+}
+
+// Beside clients' frames a fifth of the core, and all that it needs without them, or while clients
+// wait for its end. The frames of copies do not count.
+unsigned Core::FillCopies(std::uint64_t now_ns) {
+  Copies& copies = dispatcher_->copies();
+  const std::uint64_t frames = dispatcher_->meter().counters().frames;
+  if (frames != copy_frames_seen_) {
+    copy_frames_seen_ = frames;
+    clients_seen_ns_ = now_ns;
+  }
+  const bool beside_clients = now_ns < clients_seen_ns_ + 2 * kMoveIntervalNs;
+  if (beside_clients && now_ns < next_copy_ns_ && !copies.urgent()) return 0;
+  next_copy_ns_ = now_ns + kMoveIntervalNs;
+  return copies.Slice(kSliceNs) ? 1 : 0;
 }
 
 // True if there is more to do at once, so that an idle core does not sleep on it.

@@ -69,6 +69,7 @@ class Core {
   void Close();
   unsigned PollOnce();
   unsigned MoveRanges(std::uint64_t now_ns, unsigned events);
+  unsigned FillCopies(std::uint64_t now_ns);
   bool WorkInBackground(std::uint64_t now_ns, unsigned events);
   bool MayIgnoreTheClock();
   void ShowLease(std::uint64_t now_ns);
@@ -91,6 +92,9 @@ class Core {
   std::uint64_t next_idle_slice_ns_ = 0;  // and without traffic.
   unsigned rounds_without_clock_ = 0;
   std::uint64_t next_move_ns_ = 0;
+  std::uint64_t next_copy_ns_ = 0;
+  std::uint64_t clients_seen_ns_ = 0;   // When a client's frame was last noticed, while copies are
+  std::uint64_t copy_frames_seen_ = 0;  // filled: by the count of frames.
   std::string worker_address_;
   std::atomic<std::uint64_t> loops_{0};
   std::atomic<std::uint64_t> sleeps_{0};

@@ -48,7 +48,11 @@ Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, 
       responder_(store, lease, clock, ownership_, meter_),
       runner_(store, ownership_, responder_, meter_),
       waiting_(store, lease, clock, ownership_, meter_, responder_, runner_),
-      range_moves_(std::make_unique<RangeMoves>(*this, store)) {}
+      range_moves_(std::make_unique<RangeMoves>(*this, store)),
+      copies_(store, {[this](PartitionId partition, Term term) {
+                        return ownership_.Freeze(partition, term) == StatusCode::kOk;
+                      },
+                      [this](PartitionId partition, Term term) { Thaw(partition, term); }}) {}
 
 Dispatcher::~Dispatcher() { TP_CHECK(sessions_ == nullptr); }
 
@@ -67,10 +71,12 @@ void Dispatcher::Start(transport::Worker* worker) {
   runner_.Start(streams_.get(), sessions_.get());
   waiting_.Start(streams_.get(), sessions_.get());
   responder_.Start(core_, worker, &pool_, streams_.get(), sessions_.get());
+  copies_.Start(worker, &pool_);
   sessions_->set_on_leave([this](Session& session) { meter_.CountDirectReads(session); });
 }
 
 void Dispatcher::Stop() {
+  copies_.Stop();
   waiting_.Stop();
   runner_.Stop();
   map_waiters_.Clear();
@@ -84,11 +90,15 @@ void Dispatcher::OnPeerLost(transport::Endpoint* endpoint, const Status& /*why*/
   if (Session* session = sessions_->FindByEndpoint(endpoint); session != nullptr) {
     runner_.groups().Suspect(session->id, clock_.MonotonicNs());
     sessions_->Disconnect(*session);
+    return;
   }
+  (void)copies_.OnPeerLost(endpoint);
 }
 
 void Dispatcher::OnFrame(Bytes frame) {
   const std::uint64_t received_ns = clock_.MonotonicNs();
+  if (wire::IsCopyFrame(frame)) [[unlikely]]
+    return copies_.OnFrame(frame, received_ns);
   wire::FrameHeader header;
   Session* const session = SenderOf(frame, frame.size(), received_ns, &header);
   if (session == nullptr) return;

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/copies/copies.h"
 #include "daemon/core/forwarder.h"
 #include "daemon/core/lease.h"
 #include "daemon/core/map_waiters.h"
@@ -70,6 +71,8 @@ class Dispatcher : public transport::Receiver {
 
   // Moves of ordered partitions' ranges between this node's cores.
   RangeMoves& range_moves() { return *range_moves_; }
+  // Copies of partitions from and to other nodes.
+  Copies& copies() { return copies_; }
   // Handles the outcomes of frames that the aggregator had.
   void OnForwarded(const std::vector<wire::ForwardedOutcome>& outcomes);
   // Completes a partition that was copied here: runs the groups that waited for it.
@@ -144,6 +147,7 @@ class Dispatcher : public transport::Receiver {
   transport::BufferPool pool_;
   transport::Worker* worker_ = nullptr;
   std::unique_ptr<RangeMoves> range_moves_;
+  Copies copies_;
   std::unique_ptr<Streams> streams_;
   std::unique_ptr<Sessions> sessions_;
   MapWaiters map_waiters_;

@@ -12,6 +12,7 @@ Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self, bool 
   const Status status = ownership_.Install(std::move(map), self, may_grant_durable);
   // Before anything runs: a range that has left must be in its stream to the last change.
   range_moves_->OnMap();
+  copies_.OnMap(*ownership_.map());
   waiting_.RecheckIo();
   RetryMapWaiters();
   // What waits on partitions that are gone or have moved must be told.
@@ -94,6 +95,7 @@ void Dispatcher::OnTimer(std::uint64_t now_ns) {
     return false;
   });
   waiting_.OnTimer(now_ns);
+  copies_.OnTimer(now_ns);
   for (const ProcessGroups::Name& group :
        runner_.groups().CheckSuspects(now_ns, [this](SessionId id) {
          const Session* session = sessions_->Find(id);

@@ -17,16 +17,23 @@ using Json = nlohmann::json;
 using placement::Namespace;
 using placement::PartitionState;
 
-constexpr const char* kMagic = "tidepool-cluster-state 1 ";
+// Version 2 has entries of partitions. Version 1 is still read.
+constexpr const char* kMagicStem = "tidepool-cluster-state ";
+constexpr const char* kMagic = "tidepool-cluster-state 2 ";
+constexpr const char* kMagicOfOne = "tidepool-cluster-state 1 ";
 // Epochs rise by 1 and never come near it. A higher epoch in a file could wrap and stop the
 // coordinator.
 constexpr std::uint64_t kEpochMax = UINT64_MAX / 2;
 
-std::string HeaderOf(std::string_view body) {
+std::string HeaderOf(std::string_view body, const char* magic = kMagic) {
   char checksum[17];
   std::snprintf(checksum, sizeof checksum, "%016llx",
                 static_cast<unsigned long long>(KeyHash(AsBytes(body))));
-  return kMagic + std::string(checksum) + " " + std::to_string(body.size()) + "\n";
+  return magic + std::string(checksum) + " " + std::to_string(body.size()) + "\n";
+}
+
+bool IsHeaderOf(std::string_view header, std::string_view body) {
+  return header == HeaderOf(body) || header == HeaderOf(body, kMagicOfOne);
 }
 
 // JSON holds text, and keys are bytes.
@@ -113,6 +120,17 @@ Json EncodeNamespace(const Namespace& space) {
           {"begins", begins},
           {"partitions", partitions},
           {"losses", losses}};
+}
+
+Json EncodeEntry(PartitionId partition, const PartitionEntry& entry) {
+  Json copies = Json::array();
+  for (const PartitionCopy& copy : entry.copies) {
+    copies.push_back({{"node", copy.node.value()},
+                      {"incarnation", copy.incarnation},
+                      {"core", copy.core.value()},
+                      {"in_sync", copy.in_sync ? 1u : 0u}});
+  }
+  return {{"partition", partition.value()}, {"version", entry.version}, {"copies", copies}};
 }
 
 // Reads a member and remembers whether all reads so far were sound, so that a decoder can read
@@ -223,6 +241,43 @@ Status DecodeNode(const Json& json, ClusterState* state) {
   return OkStatus();
 }
 
+// Replaces or adds an entry, whose namespace is in the state.
+Status DecodeEntry(const Json& json, ClusterState* state) {
+  Reader reader(json);
+  const PartitionId partition(
+      static_cast<std::uint32_t>(reader.Number("partition", 0, UINT32_MAX)));
+  PartitionEntry entry;
+  entry.version = reader.Number("version", 0, kEpochMax);
+  for (const Json& each : reader.List("copies", limits::kNodesMax)) {
+    Reader copy(each);
+    entry.copies.push_back(
+        {NodeId(static_cast<std::uint16_t>(copy.Number("node", 0, limits::kNodesMax - 1))),
+         copy.Number("incarnation", 1, UINT64_MAX),
+         CoreId(static_cast<std::uint16_t>(copy.Number("core", 0, limits::kCoresPerNodeMax - 1))),
+         copy.Number("in_sync", 0, 1) == 1});
+    if (!copy.sound() || entry.copies.back().node.value() >= state->nodes.size()) {
+      reader.Fail("copies", 0);
+    }
+  }
+  if (state->map.Find(partition) == nullptr) reader.Fail("partition", 0);
+  if (!reader.sound()) return Status(StatusCode::kDataLoss, "'" + reader.wrong() + "' of an entry");
+  state->entries[partition] = std::move(entry);
+  return OkStatus();
+}
+
+// Version 1 has none.
+Status DecodeEntries(const Json& json, ClusterState* state) {
+  if (!json.is_object() || !json.contains("entries")) return OkStatus();
+  if (!json["entries"].is_array()) return Status(StatusCode::kDataLoss, "'entries'");
+  for (const Json& entry : json["entries"]) TP_RETURN_IF_ERROR(DecodeEntry(entry, state));
+  return OkStatus();
+}
+
+void EraseEntriesOf(NamespaceId space, ClusterState* state) {
+  std::erase_if(state->entries,
+                [space](const auto& entry) { return entry.first.space() == space; });
+}
+
 void DecodeRanges(const Json& json, Reader* reader, Namespace* space) {
   std::vector<std::string> begins = {""};  // Files written before there were ranges have one.
   if (json.contains("begins")) {
@@ -326,6 +381,7 @@ Result<ClusterState> DecodeBody(std::string_view body) {
   if (!reader.sound()) return Status(StatusCode::kDataLoss, "'" + reader.wrong() + "'");
   for (const Json& node : nodes) TP_RETURN_IF_ERROR(DecodeNode(node, &state));
   for (const Json& space : namespaces) TP_RETURN_IF_ERROR(DecodeNamespace(space, &state));
+  TP_RETURN_IF_ERROR(DecodeEntries(json, &state));
   return state;
 }
 
@@ -381,6 +437,7 @@ Status ApplyBody(const Json& json, ClusterState* state) {
   for (const Json& id : dropped) {
     if (!id.is_number_unsigned()) return Status(StatusCode::kDataLoss, "'dropped' of a change");
     state->map.namespaces.erase(NamespaceId(id.get<std::uint32_t>()));
+    EraseEntriesOf(NamespaceId(id.get<std::uint32_t>()), state);
   }
   for (const Json& space : namespaces) {
     if (space.is_object() && space.contains("id") && space["id"].is_number_unsigned()) {
@@ -388,12 +445,12 @@ Status ApplyBody(const Json& json, ClusterState* state) {
     }
     TP_RETURN_IF_ERROR(DecodeNamespace(space, state));
   }
-  return OkStatus();
+  return DecodeEntries(json, state);
 }
 
 // The body of the whole change at the begin of `text`; empty: there is none.
 std::string_view BodyOfChange(std::string_view text) {
-  const std::string_view magic(kMagic);
+  const std::string_view magic(kMagic);  // As long as the older one.
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos || end > magic.size() + 40) return {};
   const std::size_t blank = text.rfind(' ', end);
@@ -403,13 +460,13 @@ std::string_view BodyOfChange(std::string_view text) {
   const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), size);
   if (parsed.ec != std::errc() || size == 0 || size > text.size() - end - 1) return {};
   const std::string_view body = text.substr(end + 1, size);
-  return text.substr(0, end + 1) == HeaderOf(body) ? body : std::string_view();
+  return IsHeaderOf(text.substr(0, end + 1), body) ? body : std::string_view();
 }
 
 // Whether a whole change lies anywhere in `text`: what is before it was whole once.
 bool HasWholeChange(std::string_view text) {
-  for (std::size_t at = text.find(kMagic); at != std::string_view::npos;
-       at = text.find(kMagic, at + 1)) {
+  for (std::size_t at = text.find(kMagicStem); at != std::string_view::npos;
+       at = text.find(kMagicStem, at + 1)) {
     if (!BodyOfChange(text.substr(at)).empty()) return true;
   }
   return false;
@@ -425,12 +482,15 @@ std::string EncodeState(const ClusterState& state) {
   Json namespaces = Json::array();
   for (const auto& [id, space] : state.map.namespaces)
     namespaces.push_back(EncodeNamespace(*space));
+  Json entries = Json::array();
+  for (const auto& [id, entry] : state.entries) entries.push_back(EncodeEntry(id, entry));
   const Json json = {{"cluster_uuid", state.map.cluster_uuid},
                      {"nodes_expected", state.map.nodes_expected},
                      {"epoch", state.map.epoch.value()},
                      {"next_namespace", state.next_namespace.value()},
                      {"nodes", nodes},
-                     {"namespaces", namespaces}};
+                     {"namespaces", namespaces},
+                     {"entries", entries}};
   const std::string body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   return HeaderOf(body) + body;
 }
@@ -443,7 +503,7 @@ Result<ClusterState> DecodeState(std::string_view text, const std::string& path)
   const std::size_t end = text.find('\n');
   if (end == std::string_view::npos) return damaged("it has no first line");
   const std::string_view body = text.substr(end + 1);
-  if (text.substr(0, end + 1) != HeaderOf(body)) {
+  if (!IsHeaderOf(text.substr(0, end + 1), body)) {
     return damaged("its checksum or size is wrong, or it is of another version");
   }
   auto state = DecodeBody(body);
@@ -471,12 +531,20 @@ std::string EncodeChange(const ClusterState& before, const ClusterState& after) 
   for (const auto& [id, space] : before.map.namespaces) {
     if (!after.map.namespaces.contains(id)) dropped.push_back(id.value());
   }
+  Json entries = Json::array();
+  for (const auto& [id, entry] : after.entries) {
+    const auto found = before.entries.find(id);
+    if (found == before.entries.end() || found->second != entry) {
+      entries.push_back(EncodeEntry(id, entry));
+    }
+  }
   const Json json = {{"previous", before.map.epoch.value()},
                      {"epoch", after.map.epoch.value()},
                      {"next_namespace", after.next_namespace.value()},
                      {"nodes", nodes},
                      {"namespaces", namespaces},
-                     {"dropped", dropped}};
+                     {"dropped", dropped},
+                     {"entries", entries}};
   const std::string body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   return HeaderOf(body) + body;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -29,10 +30,29 @@ struct NodeRecord {
   friend bool operator==(const NodeRecord&, const NodeRecord&) = default;
 };
 
+// A copy of a partition beside its owner: of one process, which holds it.
+struct PartitionCopy {
+  NodeId node;
+  std::uint64_t incarnation = 0;
+  CoreId core;
+  bool in_sync = false;  // It has all committed changes and may become the owner. False: it joins.
+
+  friend bool operator==(const PartitionCopy&, const PartitionCopy&) = default;
+};
+
+// The rest of a partition's entry; its owner and term are in the map. See entry_change.h.
+struct PartitionEntry {
+  std::uint64_t version = 0;  // Grows with each change that a request asks for, and of the copies.
+  std::vector<PartitionCopy> copies;
+
+  friend bool operator==(const PartitionEntry&, const PartitionEntry&) = default;
+};
+
 struct ClusterState {
   placement::PlacementMap map;
   std::vector<NodeRecord> nodes;  // As map.nodes.
   NamespaceId next_namespace{1};
+  std::map<PartitionId, PartitionEntry> entries;  // A partition without one has version 0.
 };
 
 // Text with a checksum in its first line.

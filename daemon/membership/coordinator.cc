@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "daemon/membership/entry_change.h"
 #include "daemon/membership/namespace_rules.h"
 #include "daemon/membership/state_rules.h"
 #include "proto/base/check.h"
@@ -112,6 +113,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Open(ClusterStore* store,
 
 Status Coordinator::Commit(ClusterState next) {
   placement::ForgetOldDrops(&next.map);
+  RenewEntries(state_, &next);
   const std::string_view broken = BrokenRule(state_, next);
   if (!broken.empty()) log::Error("a change of the cluster's state breaks: " + std::string(broken));
   TP_CHECK(broken.empty());

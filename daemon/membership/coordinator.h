@@ -104,6 +104,11 @@ class Coordinator {
   // the one that they replace at most one is given, so whoever asks again learns what has become of
   // it. Errors: kUnknown (it may be durable or not; ask again). All else is in the answer.
   Result<v1::GrantPartitionResponse> GrantPartition(const v1::GrantPartitionRequest& request);
+  // Changes a partition's entry: its copies, or its owner by a hand-over. Only an entry of the
+  // named term and version is changed, so whoever gets no answer asks again, and learns the entry
+  // from each answer. Errors: kUnknown (it may be durable or not; ask again). All else is in the
+  // answer.
+  Result<v1::ChangePartitionResponse> ChangePartition(const v1::ChangePartitionRequest& request);
   // Makes two ranges known where there was one. Asking again gives the same answer.
   // Errors: as SplitRange, kNotFound (the namespace was dropped), those of Save.
   Result<Epoch> SplitPartition(const RangeSplit& split);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "daemon/membership/coordinator.h"
+#include "daemon/membership/entry_change.h"
 #include "proto/base/limits.h"
 #include "proto/base/log.h"
 
@@ -17,6 +18,29 @@ v1::GrantPartitionResponse NotGranted(bool superseded, const Status& why) {
   response.set_what(std::string(why.what()));
   response.set_remedy(std::string(why.remedy()));
   return response;
+}
+
+v1::ChangePartitionResponse NotChanged(const Status& why) {
+  v1::ChangePartitionResponse response;
+  response.set_code(static_cast<std::uint32_t>(why.code()));
+  response.set_what(std::string(why.what()));
+  response.set_remedy(std::string(why.remedy()));
+  return response;
+}
+
+// REQUIRES: numbers within their limits.
+EntryChange ChangeOf(const v1::ChangePartitionRequest& request) {
+  EntryChange change;
+  change.space = NamespaceId(request.namespace_id());
+  change.partition = request.partition();
+  change.term = Term(request.term());
+  change.version = request.version();
+  for (const v1::EntryStep& step : request.steps()) {
+    change.steps.push_back({static_cast<EntryStep::What>(step.what()),
+                            NodeId(static_cast<std::uint16_t>(step.node_id())), step.incarnation(),
+                            CoreId(static_cast<std::uint16_t>(step.core()))});
+  }
+  return change;
 }
 
 }  // namespace
@@ -87,6 +111,38 @@ Result<v1::GrantPartitionResponse> Coordinator::GrantPartition(
               std::to_string(request.target_node()));
   }
   response.set_epoch(state_.map.epoch.value());
+  return response;
+}
+
+Result<v1::ChangePartitionResponse> Coordinator::ChangePartition(
+    const v1::ChangePartitionRequest& request) {
+  const std::lock_guard lock(state_mutex_);
+  const auto space = state_.map.Find(NamespaceId(request.namespace_id()));
+  if (space == nullptr || request.partition() >= space->partitions.size()) {
+    return NotChanged(Status(StatusCode::kNotFound, "the namespace was dropped"));
+  }
+  const EntryChange change = ChangeOf(request);
+  const PartitionId id(change.space, change.partition);
+  auto changed = std::make_shared<placement::Namespace>(*space);
+  ClusterState next = state_;
+  Status status = ApplySteps(change, state_.map.nodes, changed.get(), &next.entries[id]);
+  if (status.ok()) {
+    next.map.epoch = After(state_.map.epoch);
+    if (changed->partitions[change.partition] != space->partitions[change.partition]) {
+      changed->changed = next.map.epoch;
+      next.map.namespaces[change.space] = std::move(changed);
+    }
+    status = Commit(std::move(next));
+    if (status.code() == StatusCode::kUnknown) return status;
+  }
+  v1::ChangePartitionResponse response = NotChanged(status);
+  response.set_changed(status.ok());
+  response.set_epoch(state_.map.epoch.value());
+  const placement::PartitionPlace& place = *state_.map.Find(id);
+  const auto entry = state_.entries.find(id);
+  response.set_term(place.term.value());
+  response.set_version(entry == state_.entries.end() ? 0 : entry->second.version);
+  response.set_owner_node(place.node.value());
   return response;
 }
 

@@ -45,6 +45,11 @@ Result<v1::GrantPartitionResponse> LocalLink::GrantPartition(
   return coordinator_.GrantPartition(request);
 }
 
+Result<v1::ChangePartitionResponse> LocalLink::ChangePartition(
+    const v1::ChangePartitionRequest& request, Deadline) {
+  return coordinator_.ChangePartition(request);
+}
+
 void LocalLink::Close() { coordinator_.map().Close(); }
 
 Result<std::string> FinderByMap::Find(Deadline deadline) {
@@ -158,6 +163,17 @@ Result<v1::GrantPartitionResponse> RemoteLink::GrantPartition(
   return response;
 }
 
+Result<v1::ChangePartitionResponse> RemoteLink::ChangePartition(
+    const v1::ChangePartitionRequest& request, Deadline deadline) {
+  v1::ChangePartitionResponse response;
+  const Status status =
+      Run<v1::Moves>(deadline, [&](grpc::ClientContext* context, v1::Moves::Stub& stub) {
+        return stub.Change(context, request, &response);
+      });
+  if (!status.ok()) return status;
+  return response;
+}
+
 void RemoteLink::CancelWaiting() {
   const std::lock_guard lock(mutex_);
   for (grpc::ClientContext* waiting : waiting_) waiting->TryCancel();
@@ -196,6 +212,12 @@ Result<v1::GrantPartitionResponse> ElectedLink::GrantPartition(
     const v1::GrantPartitionRequest& request, Deadline deadline) {
   if (Coordinator* here = here_(); here != nullptr) return here->GrantPartition(request);
   return remote_.GrantPartition(request, deadline);
+}
+
+Result<v1::ChangePartitionResponse> ElectedLink::ChangePartition(
+    const v1::ChangePartitionRequest& request, Deadline deadline) {
+  if (Coordinator* here = here_(); here != nullptr) return here->ChangePartition(request);
+  return remote_.ChangePartition(request, deadline);
 }
 
 void ElectedLink::Close() {

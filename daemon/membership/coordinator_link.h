@@ -32,6 +32,9 @@ class CoordinatorLink {
   // Errors: as said above, and kUnknown: it may have been granted, or will be; ask again.
   virtual Result<v1::GrantPartitionResponse> GrantPartition(
       const v1::GrantPartitionRequest& request, Deadline deadline) = 0;
+  // Errors: the same. kUnknown: it may have been changed, or will be; ask again.
+  virtual Result<v1::ChangePartitionResponse> ChangePartition(
+      const v1::ChangePartitionRequest& request, Deadline deadline) = 0;
   // Ends calls that wait, and refuses later GetMaps.
   virtual void Close() = 0;
 };
@@ -47,6 +50,8 @@ class LocalLink final : public CoordinatorLink {
   Result<v1::PlacementMap> GetMap(Epoch known, Epoch wait_for, Deadline deadline) override;
   Result<v1::GrantPartitionResponse> GrantPartition(const v1::GrantPartitionRequest& request,
                                                     Deadline deadline) override;
+  Result<v1::ChangePartitionResponse> ChangePartition(const v1::ChangePartitionRequest& request,
+                                                      Deadline deadline) override;
   void Close() override;
 
  private:
@@ -94,6 +99,8 @@ class RemoteLink final : public CoordinatorLink {
   Result<v1::PlacementMap> GetMap(Epoch known, Epoch wait_for, Deadline deadline) override;
   Result<v1::GrantPartitionResponse> GrantPartition(const v1::GrantPartitionRequest& request,
                                                     Deadline deadline) override;
+  Result<v1::ChangePartitionResponse> ChangePartition(const v1::ChangePartitionRequest& request,
+                                                      Deadline deadline) override;
   void Close() override;
   // Ends the GetMaps that wait.
   void CancelWaiting();
@@ -124,6 +131,8 @@ class ElectedLink final : public CoordinatorLink {
   Result<v1::PlacementMap> GetMap(Epoch known, Epoch wait_for, Deadline deadline) override;
   Result<v1::GrantPartitionResponse> GrantPartition(const v1::GrantPartitionRequest& request,
                                                     Deadline deadline) override;
+  Result<v1::ChangePartitionResponse> ChangePartition(const v1::ChangePartitionRequest& request,
+                                                      Deadline deadline) override;
   void Close() override;
   // Another node is elected: who waits for the former one's next map may wait for ever.
   void OnElected() { remote_.CancelWaiting(); }

@@ -73,6 +73,12 @@ class Member {
     return link_.GrantPartition(request, deadline);
   }
 
+  // Asks the coordinator for a change of a partition's entry: see Coordinator::ChangePartition.
+  Result<v1::ChangePartitionResponse> ChangePartition(const v1::ChangePartitionRequest& request,
+                                                      Deadline deadline) {
+    return link_.ChangePartition(request, deadline);
+  }
+
   NodeId self() const { return self_; }  // After Join.
 
   // kOk, or kUnavailable: `coordinator` has answered no heartbeat for longer than two leases. The

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "daemon/membership/entry_change.h"
 #include "proto/base/filter_shape.h"
 #include "proto/base/limits.h"
 #include "proto/placement/record_types.h"
@@ -284,6 +285,7 @@ Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& 
 }
 
 Status CheckMovable(const Namespace& space) {
+  if (space.kind == Kind::kHash) return CheckCopyable(space);
   if (space.options.durable()) {
     return Status(StatusCode::kUnimplemented,
                   "'" + space.name + "' is durable, and stays on the devices where it was made",
@@ -302,8 +304,8 @@ Status CheckMovable(const Namespace& space) {
       StatusCode::kUnimplemented,
       "'" + space.name + "' is of kind " + std::string(placement::KindName(space.kind)) +
           ", whose records stay on the nodes where they were made",
-      "only queues, priority queues and filters move; to have the records elsewhere, make "
-      "another namespace with --home and copy them");
+      "hash namespaces, queues, priority queues and filters move; to have the records elsewhere, "
+      "make another namespace with --home and copy them");
 }
 
 std::uint32_t PartitionsWanted(Kind kind, const NamespaceOptions& options) {

@@ -1,6 +1,7 @@
 #include "daemon/membership/state_rules.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 
 namespace tidepool::daemon {
@@ -33,6 +34,25 @@ std::string_view BrokenByPartitions(const Namespace& before, const Namespace& ne
   return {};
 }
 
+std::string_view BrokenByEntries(const ClusterState& before, const ClusterState& next) {
+  for (const auto& [id, entry] : next.entries) {
+    const PartitionPlace* const place = next.map.Find(id);
+    if (place == nullptr) return "an entry is of a partition";
+    std::set<NodeId> holders = {place->node};
+    for (const PartitionCopy& copy : entry.copies) {
+      if (copy.node.value() >= next.nodes.size()) return "a copy is on a node";
+      if (!holders.insert(copy.node).second) return "a node holds a partition once";
+    }
+    const auto found = before.entries.find(id);
+    if (found == before.entries.end() || found->second == entry) continue;
+    if (entry.version <= found->second.version) return "a changed entry has a greater version";
+  }
+  for (const auto& [id, entry] : before.entries) {
+    if (next.map.Find(id) != nullptr && !next.entries.contains(id)) return "versions never fall";
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string_view BrokenRule(const ClusterState& before, const ClusterState& next) {
@@ -42,6 +62,7 @@ std::string_view BrokenRule(const ClusterState& before, const ClusterState& next
   }
   if (const auto broken = BrokenByNodes(before, next); !broken.empty()) return broken;
   if (next.next_namespace < before.next_namespace) return "ids of namespaces rise";
+  if (const auto broken = BrokenByEntries(before, next); !broken.empty()) return broken;
   for (const auto& [id, space] : next.map.namespaces) {
     const auto found = before.map.namespaces.find(id);
     const bool is_new = found == before.map.namespaces.end();

@@ -9,7 +9,9 @@
 //   3. A partition's term never falls. A new owner or a new core has a greater term: so one grant
 //   of
 //      a partition is live.
-//   4. A namespace's id is given once. A changed namespace says so by the epoch of the change.
+//   4. A changed entry of a partition has a greater version. A node has at most one copy of a
+//      partition, and none of a partition that it owns.
+//   5. A namespace's id is given once. A changed namespace says so by the epoch of the change.
 #pragma once
 
 #include <string_view>

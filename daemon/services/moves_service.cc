@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "daemon/moving/copy_mover.h"
 #include "daemon/moving/receive_partition.h"
 #include "daemon/moving/send_partition.h"
 #include "daemon/services/gate.h"
@@ -21,6 +22,7 @@ namespace {
 using convert::ToGrpc;
 
 constexpr std::chrono::milliseconds kProgressInterval(200);
+constexpr int kEntryStepsMax = 8;
 
 class MovesGate final : public v1::Moves::Service, private Gate {
  public:
@@ -39,6 +41,14 @@ class MovesGate final : public v1::Moves::Service, private Gate {
   grpc::Status Grant(grpc::ServerContext* call, const v1::GrantPartitionRequest* request,
                      v1::GrantPartitionResponse* response) override {
     return Pass(call, [&] { return inner_.Grant(call, request, response); });
+  }
+  grpc::Status Change(grpc::ServerContext* call, const v1::ChangePartitionRequest* request,
+                      v1::ChangePartitionResponse* response) override {
+    return Pass(call, [&] { return inner_.Change(call, request, response); });
+  }
+  grpc::Status OpenCopy(grpc::ServerContext* call, const v1::OpenCopyRequest* request,
+                        v1::OpenCopyResponse* response) override {
+    return Pass(call, [&] { return inner_.OpenCopy(call, request, response); });
   }
 
  private:
@@ -110,8 +120,7 @@ std::unique_ptr<grpc::Service> MakeMovesGate(const Authenticator* authenticator,
   return std::make_unique<MovesGate>(*authenticator, inner);
 }
 
-grpc::Status MovesService::Move(grpc::ServerContext* /*call*/,
-                                const v1::MovePartitionRequest* request,
+grpc::Status MovesService::Move(grpc::ServerContext* call, const v1::MovePartitionRequest* request,
                                 grpc::ServerWriter<v1::MovePartitionProgress>* writer) {
   if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
   if (!NamesPartition(*request) || request->target_node() >= limits::kNodesMax) {
@@ -125,9 +134,13 @@ grpc::Status MovesService::Move(grpc::ServerContext* /*call*/,
   }
   ProgressWriter progress(writer);
   if (const Status begun = progress.Begin(); !begun.ok()) return ToGrpc(begun);
-  // A caller that goes away does not end what has begun.
-  const auto moved = SendPartition(
-      &node_, *request, [&](const v1::MovePartitionProgress& so_far) { progress.Write(so_far); });
+  const auto report = [&](const v1::MovePartitionProgress& so_far) { progress.Write(so_far); };
+  const auto space = node_.map.Get()->Find(NamespaceId(request->namespace_id()));
+  const bool by_copy = space != nullptr && space->kind == placement::Kind::kHash;
+  // A caller that goes away ends a copy, but nothing that is held back.
+  const auto moved =
+      by_copy ? MoveByCopy(&node_, *request, report, [call] { return call->IsCancelled(); })
+              : SendPartition(&node_, *request, report);
   v1::MovePartitionProgress last = progress.End();
   if (!moved.ok()) return ToGrpc(moved.status());
   last.set_epoch(moved->value());
@@ -164,6 +177,42 @@ grpc::Status MovesService::Grant(grpc::ServerContext* /*call*/,
   auto answer = coordinator->GrantPartition(*request);
   if (!answer.ok()) return ToGrpc(answer.status());
   *response = *std::move(answer);
+  return grpc::Status::OK;
+}
+
+grpc::Status MovesService::Change(grpc::ServerContext* /*call*/,
+                                  const v1::ChangePartitionRequest* request,
+                                  v1::ChangePartitionResponse* response) {
+  Coordinator* coordinator = node_.ActingCoordinator();
+  if (coordinator == nullptr) {
+    return ToGrpc(Status(StatusCode::kUnavailable, "this node is not the coordinator, or not yet"));
+  }
+  bool is_sound = NamesPartition(*request) && request->steps_size() > 0 &&
+                  request->steps_size() <= kEntryStepsMax;
+  for (const v1::EntryStep& step : request->steps()) {
+    is_sound = is_sound && step.what() > v1::EntryStep::WHAT_UNSPECIFIED &&
+               step.what() <= v1::EntryStep::WHAT_TOUCH && step.node_id() < limits::kNodesMax &&
+               step.core() < limits::kCoresPerNodeMax;
+  }
+  if (!is_sound) return ToGrpc(Malformed("Change"));
+  auto answer = coordinator->ChangePartition(*request);
+  if (!answer.ok()) return ToGrpc(answer.status());
+  *response = *std::move(answer);
+  return grpc::Status::OK;
+}
+
+grpc::Status MovesService::OpenCopy(grpc::ServerContext* /*call*/,
+                                    const v1::OpenCopyRequest* request,
+                                    v1::OpenCopyResponse* response) {
+  if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
+  if (!NamesPartition(*request) || request->source_node() >= limits::kNodesMax ||
+      request->core() >= limits::kCoresPerNodeMax ||
+      request->source_core() >= limits::kCoresPerNodeMax || request->link() == 0) {
+    return ToGrpc(Malformed("OpenCopy"));
+  }
+  auto opened = daemon::OpenCopy(&node_, *request);
+  if (!opened.ok()) return ToGrpc(opened.status());
+  *response = *std::move(opened);
   return grpc::Status::OK;
 }
 

@@ -24,6 +24,10 @@ class MovesService final : public v1::Moves::Service {
       grpc::ServerReaderWriter<v1::ReceiveAnswer, v1::PartitionPiece>* stream) override;
   grpc::Status Grant(grpc::ServerContext* call, const v1::GrantPartitionRequest* request,
                      v1::GrantPartitionResponse* response) override;
+  grpc::Status Change(grpc::ServerContext* call, const v1::ChangePartitionRequest* request,
+                      v1::ChangePartitionResponse* response) override;
+  grpc::Status OpenCopy(grpc::ServerContext* call, const v1::OpenCopyRequest* request,
+                        v1::OpenCopyResponse* response) override;
 
  private:
   NodeState& node_;

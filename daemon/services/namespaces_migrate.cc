@@ -117,8 +117,15 @@ Status Migration::Run() {
   const placement::PlacementMapPtr map = node_.NewestMap();
   TP_RETURN_IF_ERROR(FindTarget(*map));
   std::vector<std::uint32_t> away;
+  if (request_.has_from_node() &&
+      map->FindNode(NodeId(static_cast<std::uint16_t>(request_.from_node()))) == nullptr) {
+    return Status(StatusCode::kInvalidArgument,
+                  "there is no node " + std::to_string(request_.from_node()), "see: kvctl status");
+  }
   for (std::uint32_t i = 0; i < space.partitions.size(); ++i) {
-    if (space.partitions[i].node != target_) away.push_back(i);
+    const NodeId at = space.partitions[i].node;
+    const bool is_meant = !request_.has_from_node() || at.value() == request_.from_node();
+    if (is_meant && at != target_) away.push_back(i);
   }
   progress_.set_partitions_total(static_cast<std::uint32_t>(away.size()));
   progress_.set_epoch(map->epoch.value());

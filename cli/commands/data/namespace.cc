@@ -473,10 +473,9 @@ std::string MigrationLine(const v1::MigrateNamespaceProgress& progress) {
          std::to_string(progress.entries_total()) + "  " + FormatBytes(progress.bytes_done());
 }
 
-Status Migrate(Invocation& run) {
-  v1::MigrateNamespaceRequest request;
+// Sees a move through that `request` names.
+Status RunMove(Invocation& run, v1::MigrateNamespaceRequest request) {
   request.set_name(run.args.Text("NAMESPACE"));
-  request.set_node(run.args.Text("NODE"));
   const Result<std::uint64_t> timeout_ms = run.TimeoutMs();
   if (!timeout_ms.ok()) return timeout_ms.status();
   if (run.args.Has("--timeout")) request.set_hold_ms(*timeout_ms);
@@ -510,6 +509,27 @@ Status Migrate(Invocation& run) {
                  progress.partitions_total() == 0 ? request.name() + " is already" + where
                                                   : request.name() + " is now" + where);
   return OkStatus();
+}
+
+Status Migrate(Invocation& run) {
+  v1::MigrateNamespaceRequest request;
+  request.set_node(run.args.Text("NODE"));
+  return RunMove(run, request);
+}
+
+Status Move(Invocation& run) {
+  v1::MigrateNamespaceRequest request;
+  if (!run.args.Has("--to")) {
+    return Status(StatusCode::kInvalidArgument, "--to is missing",
+                  "name the node to move to: a number of kvctl status, or local");
+  }
+  request.set_node(run.args.Text("--to"));
+  const auto from = run.args.Number("--from", 0);
+  if (!from.ok()) return from.status();
+  if (run.args.Has("--from")) {
+    request.set_from_node(static_cast<std::uint32_t>(std::min<std::uint64_t>(*from, UINT32_MAX)));
+  }
+  return RunMove(run, request);
 }
 
 }  // namespace
@@ -633,6 +653,20 @@ std::vector<Verb> NamespaceVerbs() {
        {{"kvctl namespace migrate jobs 2", ""}, {"kvctl namespace migrate jobs local", ""}},
        Migrate,
        "migrate move rebalance"},
+      {"namespace move",
+       "move partitions of a hash namespace, queue or filter to another node, under load",
+       "Records of a volatile hash namespace are copied while they are used. Operations wait only "
+       "for the last changes, at most for --timeout (default: 10 s). Nothing is lost or counted "
+       "twice. Ctrl-C ends the present partition's move; it then stays where it was. Namespaces "
+       "of kind ordered, durable ones, and those with prefilter admit do not move. Queues and "
+       "filters move as by namespace migrate.",
+       {name},
+       {{"--to", "NODE", "its number, see kvctl status, or local"},
+        {"--from", "NODE", "only partitions of this node (default: of all nodes)"}},
+       {{"kvctl namespace move particles --from 0 --to 2", ""},
+        {"kvctl namespace move particles --to local", ""}},
+       Move,
+       "move migrate rebalance drain"},
       {"namespace accept-loss",
        "let partitions that lost their data serve again, empty",
        "After a node came back without its data, what it had answers DATA_LOSS until this. What a "

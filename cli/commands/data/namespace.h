@@ -1,4 +1,4 @@
-// kvctl namespace create, list, describe, split, drop, migrate, accept-loss.
+// kvctl namespace create, list, describe, split, drop, migrate, move, accept-loss.
 #pragma once
 
 #include <vector>

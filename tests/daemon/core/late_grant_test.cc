@@ -73,6 +73,10 @@ class LateLink final : public CoordinatorLink {
   Result<v1::PlacementMap> GetMap(Epoch known, Epoch wait_for, Deadline deadline) override {
     return inner_.GetMap(known, wait_for, deadline);
   }
+  Result<v1::ChangePartitionResponse> ChangePartition(const v1::ChangePartitionRequest& request,
+                                                      Deadline deadline) override {
+    return inner_.ChangePartition(request, deadline);
+  }
   Result<v1::GrantPartitionResponse> GrantPartition(const v1::GrantPartitionRequest& request,
                                                     Deadline deadline) override {
     const std::lock_guard lock(mutex_);

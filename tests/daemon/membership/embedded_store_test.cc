@@ -68,12 +68,12 @@ TEST_CASE("EveryFlippedBitIsNoticed") {
   }
 }
 
-std::string WithHeader(const std::string& body) {
+std::string WithHeader(const std::string& body, char version = '2') {
   char checksum[17];
   std::snprintf(checksum, sizeof checksum, "%016llx",
                 static_cast<unsigned long long>(KeyHash(AsBytes(body))));
-  return "tidepool-cluster-state 1 " + std::string(checksum) + " " + std::to_string(body.size()) +
-         "\n" + body;
+  return "tidepool-cluster-state " + std::string(1, version) + " " + std::string(checksum) + " " +
+         std::to_string(body.size()) + "\n" + body;
 }
 
 TEST_CASE("LossesAndWhoHasDevicesAreKept") {
@@ -101,6 +101,28 @@ TEST_CASE("AStateFromBeforeThereWereTypesIsRead") {
   CHECK(space->options.ttl_ms == 123);
   CHECK(space->options.key_type.empty());
   CHECK(space->options.value_type.empty());
+}
+
+TEST_CASE("AStateOfVersionOneIsRead") {
+  std::string body = EncodeState(ExampleState(3));
+  body = body.substr(body.find('\n') + 1);
+  const std::size_t entries = body.find("\"entries\":");
+  REQUIRE(entries != std::string::npos);
+  const std::string end = "\"version\":6}],";
+  body.erase(entries, body.find(end, entries) + end.size() - entries);
+  const auto state = DecodeState(WithHeader(body, '1'), "x");
+  INFO(state.status().ToString());
+  REQUIRE(state.ok());
+  CHECK(state->entries.empty());
+  CHECK(state->map.Find("name")->partitions == ExampleState(3).map.Find("name")->partitions);
+  CHECK(DecodeState(WithHeader(body, '3'), "x").code() == StatusCode::kDataLoss);
+}
+
+TEST_CASE("EntriesAreKept") {
+  const ClusterState state = ExampleState(3);
+  const auto read = DecodeState(EncodeState(state), "x");
+  REQUIRE(read.ok());
+  CHECK(read->entries == state.entries);
 }
 
 TEST_CASE("GarbageWithARightChecksumIsStillRefused") {

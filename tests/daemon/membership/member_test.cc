@@ -34,6 +34,10 @@ class BreakableLink final : public CoordinatorLink {
     if (const Status broken = Broken(); !broken.ok()) return broken;
     return inner_.GetMap(known, wait_for, deadline);
   }
+  Result<v1::ChangePartitionResponse> ChangePartition(const v1::ChangePartitionRequest& request,
+                                                      Deadline deadline) override {
+    return inner_.ChangePartition(request, deadline);
+  }
   Result<v1::GrantPartitionResponse> GrantPartition(const v1::GrantPartitionRequest& request,
                                                     Deadline deadline) override {
     return inner_.GrantPartition(request, deadline);

@@ -1,0 +1,298 @@
+#include "daemon/copies/copies.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "proto/base/check.h"
+#include "proto/base/log.h"
+#include "proto/base/steady_clock.h"
+
+namespace tidepool::daemon {
+namespace {
+
+constexpr std::uint64_t kAliveNs = 1'000'000'000;
+// A peer from which nothing comes for so long is lost.
+constexpr std::uint64_t kSilenceNs = 15'000'000'000;
+// An unused link stays open so long for the next copy.
+constexpr std::uint64_t kUnusedNs = 10'000'000'000;
+
+using wire::CopyMessage;
+using wire::CopyMessageKind;
+
+}  // namespace
+
+Copies::Copies(storage::CoreStore& store, CopyHooks hooks)
+    : store_(store), hooks_(std::move(hooks)) {}
+
+Copies::~Copies() { TP_CHECK(!linked()); }
+
+void Copies::Start(transport::Worker* worker, transport::BufferPool* pool) {
+  worker_ = worker;
+  pool_ = pool;
+}
+
+void Copies::Stop() {
+  for (const auto& outbox : outboxes_) {
+    for (const auto& source : outbox->sources) source->Fail(StatusCode::kCancelled);
+    outbox->sources.clear();
+  }
+  outboxes_.clear();
+  inboxes_.clear();
+}
+
+Result<std::unique_ptr<CopyLink>> Copies::Connect(std::uint64_t link, CoreId peer_core,
+                                                  std::string_view address) {
+  auto endpoint = worker_->Connect(address);
+  if (!endpoint.ok()) return endpoint.status();
+  auto made = std::make_unique<CopyLink>(link, peer_core, worker_, pool_, *endpoint);
+  made->Hear(SteadyClock::Real().MonotonicNs());
+  return made;
+}
+
+std::uint64_t Copies::FindLink(const CopyPeer& peer) const {
+  for (const auto& outbox : outboxes_) {
+    if (outbox->peer == peer && !outbox->link->lost()) return outbox->link->id();
+  }
+  return 0;
+}
+
+CopySource* Copies::FindSource(PartitionId partition) const {
+  for (const auto& outbox : outboxes_) {
+    for (const auto& source : outbox->sources) {
+      if (source->job().partition == partition) return source.get();
+    }
+  }
+  return nullptr;
+}
+
+Status Copies::Begin(const std::shared_ptr<CopyJob>& job, const CopyPeer& peer,
+                     std::string_view address) {
+  const storage::Partition* const held = store_.Find(job->partition);
+  if (held == nullptr || !held->Serves(job->term)) {
+    return Status(StatusCode::kWrongEpoch, "the partition is not served here under this term");
+  }
+  if (FindSource(job->partition) != nullptr) {
+    return Status(StatusCode::kAborted, "the partition is being copied already");
+  }
+  Outbox* outbox = nullptr;
+  for (const auto& each : outboxes_) {
+    if (each->link->id() == job->link) outbox = each.get();
+  }
+  if (outbox == nullptr) {
+    auto link = Connect(job->link, peer.core, address);
+    if (!link.ok()) return link.status();
+    outbox = outboxes_.emplace_back(std::make_unique<Outbox>()).get();
+    outbox->peer = peer;
+    outbox->link = *std::move(link);
+  }
+  if (outbox->link->lost()) {
+    return Status(StatusCode::kUnavailable, "the link to the target was lost", "try again");
+  }
+  outbox->sources.push_back(std::make_unique<CopySource>(job, outbox->link.get(), store_));
+  return OkStatus();
+}
+
+StatusCode Copies::Hold(const CopyJob& job) {
+  CopySource* const source = FindSource(job.partition);
+  if (source == nullptr || &source->job() != &job || source->over()) return StatusCode::kNotFound;
+  if (!hooks_.freeze(job.partition, job.term)) return StatusCode::kWrongEpoch;
+  source->End();
+  return StatusCode::kOk;
+}
+
+void Copies::End(const CopyJob& job, Ending ending) {
+  for (const auto& outbox : outboxes_) {
+    const auto found = std::find_if(outbox->sources.begin(), outbox->sources.end(),
+                                    [&job](const auto& source) { return &source->job() == &job; });
+    if (found == outbox->sources.end()) continue;
+    outbox->sources.erase(found);
+    if (ending == Ending::kMoved) return;
+    CopyMessage message;
+    message.kind = CopyMessageKind::kDrop;
+    message.partition = job.partition;
+    message.copy = job.copy;
+    outbox->link->Append(message);
+    outbox->link->Flush();
+    break;
+  }
+  if (ending == Ending::kMoved) return;
+  // A map that gave the partition a newer term has thawed it.
+  hooks_.thaw(job.partition, job.term);
+}
+
+Status Copies::Open(PartitionId partition, Term term, std::uint64_t version,
+                    const storage::PartitionOptions& options, std::uint64_t link,
+                    CoreId source_core, std::string_view address) {
+  CopyInbox* inbox = nullptr;
+  for (const auto& each : inboxes_) {
+    const CopyTarget* const earlier = each->Find(partition);
+    // The source has given this attempt up.
+    if (earlier != nullptr && earlier->version() < version) each->Remove(partition);
+    if (each->link().id() == link && !each->link().lost()) inbox = each.get();
+  }
+  const auto added = store_.AddIncoming(partition, term, options);
+  if (!added.ok()) return added.status();
+  if (inbox == nullptr) {
+    auto connected = Connect(link, source_core, address);
+    if (!connected.ok()) {
+      store_.DropIncoming(partition);
+      return connected.status();
+    }
+    inbox = inboxes_.emplace_back(std::make_unique<CopyInbox>(*std::move(connected), store_)).get();
+  }
+  inbox->Add(std::make_unique<CopyTarget>(partition, term, version, store_));
+  return OkStatus();
+}
+
+void Copies::OnFrame(Bytes frame, std::uint64_t now_ns) {
+  const auto header = LoadUnaligned<wire::CopyFrameHeader>(frame.data());
+  const Bytes body = frame.subspan(sizeof header);
+  if (header.version != wire::kCopyWireVersion || header.core != store_.core().value()) return;
+  for (const auto& inbox : inboxes_) {
+    if (inbox->link().id() != header.link || inbox->link().lost()) continue;
+    inbox->link().Hear(now_ns);
+    if (inbox->OnFrame(header, body)) return;
+    log::Error("a frame of a copy's link is missing: the link ends");
+    return inbox->OnLost();
+  }
+  for (const auto& outbox : outboxes_) {
+    if (outbox->link->id() != header.link || outbox->link->lost()) continue;
+    outbox->link->Hear(now_ns);
+    wire::CopyMessages messages(body);
+    CopyMessage message;
+    while (messages.Next(&message)) OnAnswer(*outbox, message);
+    if (messages.malformed()) outbox->link->OnLost();
+    return;
+  }
+}
+
+void Copies::OnAnswer(Outbox& outbox, const CopyMessage& message) {
+  if (message.kind == CopyMessageKind::kAck && !outbox.link->OnAck(message.number)) {
+    return outbox.link->OnLost();
+  }
+  for (const auto& source : outbox.sources) {
+    if (source->job().partition != message.partition || source->job().copy != message.copy) {
+      continue;
+    }
+    if (message.kind == CopyMessageKind::kWhole) source->OnWhole();
+    if (message.kind != CopyMessageKind::kFailed) continue;
+    const auto code = static_cast<StatusCode>(message.number % kStatusCodeCount);
+    source->Fail(code == StatusCode::kOk ? StatusCode::kInternal : code);
+  }
+}
+
+bool Copies::OnPeerLost(const transport::Endpoint* endpoint) {
+  for (const auto& outbox : outboxes_) {
+    if (outbox->link->endpoint() != endpoint) continue;
+    outbox->link->OnLost();
+    for (const auto& source : outbox->sources) source->Fail(StatusCode::kUnavailable);
+    return true;
+  }
+  for (const auto& inbox : inboxes_) {
+    if (inbox->link().endpoint() != endpoint) continue;
+    inbox->OnLost();
+    return true;
+  }
+  return false;
+}
+
+void Copies::OnMap(const placement::PlacementMap& map) {
+  for (const auto& outbox : outboxes_) {
+    for (const auto& source : outbox->sources) source->OnMap();
+  }
+  for (const auto& inbox : inboxes_) inbox->OnMap(map);
+}
+
+void Copies::OnTimer(std::uint64_t now_ns) {
+  if (!linked()) return;
+  RemoveOver(now_ns);
+  if (now_ns < next_alive_ns_) return;
+  next_alive_ns_ = now_ns + kAliveNs;
+  for (const auto& outbox : outboxes_) {
+    outbox->link->SendBeside({});
+    if (!outbox->link->lost() && now_ns > outbox->link->heard_ns() + kSilenceNs) {
+      (void)OnPeerLost(outbox->link->endpoint());
+    }
+  }
+  for (const auto& inbox : inboxes_) {
+    inbox->link().SendBeside({});
+    if (!inbox->link().lost() && now_ns > inbox->link().heard_ns() + kSilenceNs) inbox->OnLost();
+  }
+}
+
+void Copies::RemoveOver(std::uint64_t now_ns) {
+  std::erase_if(outboxes_, [now_ns](const auto& outbox) {
+    if (!outbox->sources.empty() || outbox->used_ns == 0) outbox->used_ns = now_ns;
+    if (!outbox->sources.empty()) return false;
+    return outbox->link->lost() || now_ns > outbox->used_ns + kUnusedNs;
+  });
+  std::erase_if(inboxes_, [](const auto& inbox) {
+    if (inbox->link().lost()) inbox->OnLost();  // Found lost by a send.
+    return inbox->over();
+  });
+}
+
+bool Copies::active() const {
+  return std::any_of(inboxes_.begin(), inboxes_.end(),
+                     [](const auto& inbox) { return inbox->has_frames(); }) ||
+         std::any_of(outboxes_.begin(), outboxes_.end(),
+                     [](const auto& outbox) { return !outbox->sources.empty(); });
+}
+
+bool Copies::urgent() const {
+  return std::any_of(outboxes_.begin(), outboxes_.end(), [](const auto& outbox) {
+    return std::any_of(outbox->sources.begin(), outbox->sources.end(),
+                       [](const auto& source) { return source->urgent(); });
+  });
+}
+
+bool Copies::Slice(std::uint64_t budget_ns) {
+  if (fetching_) return false;
+  const bool more = Work(Clock::Real().MonotonicNs() + budget_ns);
+  if (!store_.blocked()) return more;
+  fetching_ = true;
+  store_.Fetch([this, budget_ns] {
+    fetching_ = false;
+    (void)Slice(budget_ns);
+  });
+  return false;
+}
+
+// Ends where something must be fetched: the store says so.
+bool Copies::Work(std::uint64_t end_ns) {
+  bool more = false;
+  for (const auto& inbox : inboxes_) {
+    more = inbox->Slice(end_ns) || more;
+    if (!store_.blocked()) continue;
+    const StatusCode lost = store_.TakeLost();
+    if (lost == StatusCode::kOk) return false;
+    inbox->Unreadable(lost);
+  }
+  for (const auto& outbox : outboxes_) {
+    for (const auto& source : outbox->sources) {
+      more = source->Slice(end_ns) || more;
+      if (store_.blocked()) return false;
+    }
+    outbox->link->Flush();
+    BoundWaiting(*outbox);
+  }
+  return more;
+}
+
+void Copies::BoundWaiting(Outbox& outbox) {
+  const std::uint64_t bytes = outbox.link->lost() ? 0 : outbox.link->unacked_bytes();
+  if (bytes > kWaitingBytesHold && !outbox.holds) {
+    outbox.holds = true;
+    for (const auto& source : outbox.sources) {
+      (void)hooks_.freeze(source->job().partition, source->job().term);
+    }
+  } else if (bytes < CopyLink::kCreditBytes && outbox.holds) {
+    outbox.holds = false;
+    for (const auto& source : outbox.sources) {
+      if (!source->ending()) hooks_.thaw(source->job().partition, source->job().term);
+    }
+  }
+}
+
+}  // namespace tidepool::daemon

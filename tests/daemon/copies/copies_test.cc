@@ -1,0 +1,294 @@
+// Copies between two stores over the real transport, without daemons: what arrives is what the
+// source holds, whatever changes meanwhile.
+#include "daemon/copies/copies.h"
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "proto/base/key_hash.h"
+#include "proto/transport/node_transport.h"
+#include "tests/storage/store_fixture.h"
+
+namespace tidepool::daemon {
+namespace {
+
+using Stage = CopyJob::Stage;
+
+const PartitionId kPartition(NamespaceId(1), 0);
+constexpr std::uint64_t kSliceOfTest = 50'000;
+constexpr int kRoundsMax = 200'000;
+
+// One core: a worker, a store, its copies.
+struct Side final : transport::Receiver {
+  Side(storage::CoreStore* of_store, transport::TransportUse use, const std::string& folder)
+      : store(*of_store),
+        copies(store, {[this](PartitionId id, Term) {
+                         store.Find(id)->Freeze();
+                         return true;
+                       },
+                       [this](PartitionId id, Term term) {
+                         storage::Partition* held = store.Find(id);
+                         if (held != nullptr && held->term() == term) held->Thaw();
+                       }}) {
+    transport::NodeTransportSettings settings;
+    settings.use = use;
+    settings.ring.folder = folder;
+    settings.ring.memory_bytes = 64 << 20;
+    context = *transport::MakeNodeContext(settings);
+    worker = *context->MakeWorker(this);
+    copies.Start(worker.get(), &pool);
+  }
+  ~Side() override {
+    copies.Stop();
+    worker.reset();
+  }
+
+  void OnFrame(Bytes frame) override {
+    if (wire::IsCopyFrame(frame)) copies.OnFrame(frame, Clock::Real().MonotonicNs());
+  }
+  void OnPeerLost(transport::Endpoint* endpoint, const Status&) override {
+    (void)copies.OnPeerLost(endpoint);
+  }
+  void Pump() {
+    worker->Progress();
+    if (copies.active()) (void)copies.Slice(kSliceOfTest);
+    copies.OnTimer(Clock::Real().MonotonicNs());
+    store.BackgroundSlice(10'000);
+  }
+
+  storage::CoreStore& store;
+  transport::BufferPool pool;
+  Copies copies;
+  std::unique_ptr<transport::Context> context;
+  std::unique_ptr<transport::Worker> worker;
+};
+
+struct Pair {
+  explicit Pair(transport::TransportUse use = transport::TransportUse::kAuto,
+                std::uint64_t target_bytes = 256ull << 20) {
+    storage::StoreOptions options;
+    options.memory_bytes = 256ull << 20;
+    source_store = std::make_unique<storage::StoreFixture>(options);
+    storage::ArenaPoolOptions pool_options;
+    pool_options.memory_bytes = target_bytes;
+    target_pool = storage::ArenaPool::Create(pool_options).value();
+    target_store = storage::CoreStore::Create({}, target_pool.get(), &source_store->clock).value();
+    source = std::make_unique<Side>(source_store->core.get(), use, "/tmp");
+    target = std::make_unique<Side>(target_store.get(), use, "/tmp");
+  }
+
+  // As the mover does it.
+  void Begin(std::uint64_t version, std::uint64_t link = 77) {
+    const CopyPeer peer{NodeId(1), 1, CoreId(0)};
+    if (const std::uint64_t found = source->copies.FindLink(peer); found != 0) link = found;
+    const Status opened =
+        target->copies.Open(kPartition, Term(1), version, {}, link, CoreId(0),
+                            transport::TagAddress(source->worker->Address(), link));
+    INFO(opened.ToString());
+    REQUIRE(opened.ok());
+    job = std::make_shared<CopyJob>(kPartition, Term(1), version, link);
+    const Status begun =
+        source->copies.Begin(job, peer, transport::TagAddress(target->worker->Address(), link));
+    INFO(begun.ToString());
+    REQUIRE(begun.ok());
+  }
+  void Pump() {
+    source->Pump();
+    if (target != nullptr) target->Pump();
+  }
+  bool PumpUntil(Stage stage) {
+    for (int i = 0; i < kRoundsMax && job->stage.load() != stage; ++i) Pump();
+    return job->stage.load() == stage;
+  }
+
+  // One change of the source, noted in `model`.
+  void Change(std::mt19937* random) {
+    const std::string key = "key" + std::to_string((*random)() % 3'000);
+    constexpr std::size_t kSizes[] = {0, 8, 100, 4'000, 32'768, 32'769, 200'000, 1'200'000};
+    const std::size_t bytes = kSizes[(*random)() % ((*random)() % 20 == 0 ? 8 : 4)];
+    const std::string value(bytes, static_cast<char>('a' + (*random)() % 26));
+    const unsigned what = (*random)() % 8;
+    if (what == 0) {
+      (void)source_store->Delete(key);
+      model.erase(key);
+    } else if (what == 1 && value.size() <= 4'000) {
+      REQUIRE(source_store->Append(key, value).code == StatusCode::kOk);
+      model[key] += value;
+    } else if (bytes > 1'048'576) {
+      auto writer = storage::ValueWriter::Begin(*source_store->core, bytes);
+      REQUIRE(writer.ok());
+      REQUIRE(writer->Write(0, AsBytes(value)) == StatusCode::kOk);
+      REQUIRE(
+          source_store->store
+              ->Put(AsBytes(key), KeyHash(AsBytes(key)), *writer, {}, source_store->core->NowMs())
+              .code == StatusCode::kOk);
+      model[key] = value;
+    } else {
+      REQUIRE(source_store->Put(key, value).code == StatusCode::kOk);
+      model[key] = value;
+    }
+  }
+  // The copy is adopted, and has what the source has, under the same versions.
+  void ExpectEqual() {
+    storage::Partition* adopted = target_store->Adopt(kPartition, Term(2));
+    REQUIRE(adopted != nullptr);
+    CHECK(adopted->records() == model.size());
+    for (const auto& [key, value] : model) {
+      const std::uint64_t hash = KeyHash(AsBytes(key));
+      const auto found = adopted->hash().Get(AsBytes(key), hash, target_store->NowMs());
+      INFO(key);
+      REQUIRE(found.code == StatusCode::kOk);
+      REQUIRE(found.version == source_store->Get(key).version);
+      REQUIRE(found.value_bytes == value.size());
+      auto reader = storage::ValueReader::Pin(adopted->hash(), found);
+      for (std::uint64_t at = 0; at < value.size();) {
+        const Bytes part = reader.Part(at, value.size());
+        REQUIRE(AsText(part) == std::string_view(value).substr(at, part.size()));
+        at += part.size();
+      }
+    }
+    target_store->CheckInvariants();
+  }
+
+  std::unique_ptr<storage::StoreFixture> source_store;
+  std::unique_ptr<storage::ArenaPool> target_pool;
+  std::unique_ptr<storage::CoreStore> target_store;
+  std::unique_ptr<Side> source;
+  std::unique_ptr<Side> target;
+  std::shared_ptr<CopyJob> job;
+  std::map<std::string, std::string> model;
+};
+
+TEST_CASE("ACopyEqualsItsSourceThatChangesMeanwhile") {
+  const auto use = GENERATE(transport::TransportUse::kAuto, transport::TransportUse::kUcx);
+  const auto seed = std::random_device()();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  Pair pair(use);
+  for (int i = 0; i < 4'000; ++i) pair.Change(&random);
+  pair.Begin(1);
+  for (int i = 0; i < 3'000; ++i) {
+    pair.Change(&random);
+    if (i % 3 == 0) pair.Pump();
+  }
+  REQUIRE(pair.PumpUntil(Stage::kFollowing));
+  for (int i = 0; i < 300; ++i) {
+    pair.Change(&random);
+    pair.Pump();
+  }
+  REQUIRE(pair.source->copies.Hold(*pair.job) == StatusCode::kOk);
+  CHECK(pair.source_store->partition->frozen());
+  REQUIRE(pair.PumpUntil(Stage::kWhole));
+  pair.source->copies.End(*pair.job, Copies::Ending::kMoved);
+  CHECK(pair.source_store->partition->frozen());  // Until a map comes.
+  pair.ExpectEqual();
+}
+
+TEST_CASE("WhatIsLeftOfACopyThatWasGivenUpDoesNotReachTheNextOne") {
+  const auto seed = std::random_device()();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  Pair pair;
+  for (int i = 0; i < 3'000; ++i) pair.Change(&random);
+  for (std::uint64_t version = 1; version <= 6; ++version) {
+    pair.Begin(version);
+    for (unsigned i = random() % 200; i > 0; --i) {
+      pair.Change(&random);
+      pair.Pump();
+    }
+    // Messages, and later the drop, are still on their way when the next copy is opened.
+    pair.source->copies.End(*pair.job, Copies::Ending::kStays);
+    CHECK_FALSE(pair.source_store->partition->frozen());
+    for (int i = 0; i < 50; ++i) pair.Change(&random);
+  }
+  pair.Begin(7);
+  REQUIRE(pair.PumpUntil(Stage::kFollowing));
+  REQUIRE(pair.source->copies.Hold(*pair.job) == StatusCode::kOk);
+  REQUIRE(pair.PumpUntil(Stage::kWhole));
+  pair.ExpectEqual();
+}
+
+TEST_CASE("AHoldThatEndsServesOnAndTheCopyIsDropped") {
+  Pair pair;
+  std::mt19937 random(1);
+  for (int i = 0; i < 500; ++i) pair.Change(&random);
+  pair.Begin(1);
+  REQUIRE(pair.PumpUntil(Stage::kFollowing));
+  REQUIRE(pair.source->copies.Hold(*pair.job) == StatusCode::kOk);
+  REQUIRE(pair.PumpUntil(Stage::kWhole));
+  pair.source->copies.End(*pair.job, Copies::Ending::kStays);
+  CHECK_FALSE(pair.source_store->partition->frozen());
+  for (int i = 0; i < kRoundsMax && pair.target_store->FindIncoming(kPartition) != nullptr; ++i) {
+    pair.Pump();
+  }
+  CHECK(pair.target_store->FindIncoming(kPartition) == nullptr);
+  for (int i = 0; i < 500; ++i) pair.Change(&random);
+}
+
+TEST_CASE("ALostTargetEndsTheCopyAndALostSourceDropsIt") {
+  Pair pair;
+  std::mt19937 random(1);
+  for (int i = 0; i < 3'000; ++i) pair.Change(&random);
+  pair.Begin(1);
+  for (int i = 0; i < 20; ++i) pair.Pump();
+  const bool source_ends = GENERATE(false, true);
+  if (source_ends) {
+    pair.source.reset();
+    for (int i = 0; i < kRoundsMax && pair.target_store->FindIncoming(kPartition) != nullptr; ++i) {
+      pair.target->Pump();
+    }
+    CHECK(pair.target_store->FindIncoming(kPartition) == nullptr);
+    CHECK(pair.job->stage.load() == Stage::kFailed);
+  } else {
+    pair.target.reset();
+    CHECK(pair.target_store->FindIncoming(kPartition) == nullptr);
+    REQUIRE(pair.PumpUntil(Stage::kFailed));
+    CHECK(pair.job->code.load() == StatusCode::kUnavailable);
+    pair.source->copies.End(*pair.job, Copies::Ending::kStays);
+  }
+  for (int i = 0; i < 100; ++i) pair.Change(&random);
+}
+
+TEST_CASE("ATargetWithoutMemorySaysSo") {
+  Pair pair(transport::TransportUse::kAuto, 32ull << 20);
+  const std::string value(100'000, 'v');
+  for (int i = 0; i < 600; ++i) {
+    REQUIRE(pair.source_store->Put("key" + std::to_string(i), value).code == StatusCode::kOk);
+  }
+  pair.Begin(1);
+  REQUIRE(pair.PumpUntil(Stage::kFailed));
+  CHECK(pair.job->code.load() == StatusCode::kResourceExhausted);
+  CHECK(pair.target_store->FindIncoming(kPartition) == nullptr);
+}
+
+TEST_CASE("FramesOfStrangersAndGarbageDoNothing") {
+  Pair pair;
+  std::mt19937 random(7);
+  for (int i = 0; i < 300; ++i) pair.Change(&random);
+  pair.Begin(1);
+  for (int i = 0; i < 20'000; ++i) {
+    std::vector<std::byte> frame(sizeof(wire::CopyFrameHeader) + random() % 200);
+    for (std::byte& byte : frame) byte = static_cast<std::byte>(random());
+    wire::CopyFrameHeader header;
+    header.link = random();  // Nobody guesses 64 bits.
+    header.position = random() % 3;
+    StoreUnaligned(frame.data(), header);
+    pair.target->OnFrame(frame);
+    pair.source->OnFrame(frame);
+    wire::CopyMessages messages(Bytes(frame).subspan(sizeof header));
+    wire::CopyMessage message;
+    while (messages.Next(&message)) {
+    }
+  }
+  REQUIRE(pair.PumpUntil(Stage::kFollowing));
+  REQUIRE(pair.source->copies.Hold(*pair.job) == StatusCode::kOk);
+  REQUIRE(pair.PumpUntil(Stage::kWhole));
+  pair.ExpectEqual();
+}
+
+}  // namespace
+}  // namespace tidepool::daemon
