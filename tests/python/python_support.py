@@ -22,12 +22,18 @@ def kvctl(*arguments, **options):
                           check=True, **options).stdout
 
 
-def install():
-    target = folder / "installed"
-    source = folder / "source"  # What pip leaves in the tree that it builds stays out of ours.
+def copy_source(to):
+    """Returns a copy of what pip needs of the tree: what it leaves beside its sources stays out of ours."""
+    source = to / "source"
     shutil.copytree(ROOT / "client/python", source / "client/python")
     shutil.copytree(ROOT / "proto/tidepool", source / "proto/tidepool")
     shutil.copy(ROOT / "CMakeLists.txt", source)  # Has the version.
+    return source
+
+
+def install():
+    target = folder / "installed"
+    source = copy_source(folder)
     done = subprocess.run(["/usr/bin/python3", "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps",
                            "--no-index", "--target", target, source / "client/python"],
                           capture_output=True, text=True, check=False,

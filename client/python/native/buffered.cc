@@ -12,6 +12,9 @@ struct Buffered {
                BufferedBytesBloom>
       over;
   bool in_use = false;
+  // Failures that no flush has returned yet.
+  std::vector<BufferedFailure> untold;
+  Status untold_status;
 
   BufferedHandle* base() {
     return std::visit(
@@ -150,24 +153,33 @@ PyObject* Insert(PyObject* self, PyObject* value_object) {
   return Apply<BufferedBytesBloom>(self, [&](BufferedBytesBloom& filter) { filter.Insert(value); });
 }
 
-// A list of (key or value, exception); empty if everything has taken effect.
+// A list of (key or value, exception); empty if everything has taken effect. Failures are kept
+// until a list with them is returned: a flush that Ctrl-C ends forgets none.
 PyObject* Flush(PyObject* self, PyObject*) {
   const Use use(self);
   if (use.get() == nullptr) return nullptr;
-  BufferedHandle* handle = use.get()->base();
+  Buffered& buffered = *use.get();
+  BufferedHandle* handle = buffered.base();
   if (handle == nullptr) return nullptr;
-  const Status status = RunUnlocked([&] { return handle->Flush(); });
+  RunUnlocked([&] {
+    const Status status = handle->Flush();
+    if (!status.ok() && handle->failures().empty()) buffered.untold_status = status;
+    buffered.untold.insert(buffered.untold.end(), handle->failures().begin(),
+                           handle->failures().end());
+  });
   if (PyErr_CheckSignals() != 0) return nullptr;
   const Ref failures(PyList_New(0));
   if (!failures) return nullptr;
-  for (const BufferedFailure& failure : handle->failures()) {
+  for (const BufferedFailure& failure : buffered.untold) {
     const Ref key(ToBytes(failure.key));
     const Ref error(ErrorOf(failure.status));
     const Ref pair(key && error ? PyTuple_Pack(2, key.get(), error.get()) : nullptr);
     if (!pair || PyList_Append(failures.get(), pair.get()) != 0) return nullptr;
   }
-  if (!status.ok() && handle->failures().empty()) return Fail(status);
-  return Py_NewRef(failures.get());
+  const bool told = !buffered.untold.empty();
+  buffered.untold.clear();
+  const Status status = std::exchange(buffered.untold_status, Status());
+  return status.ok() || told ? Py_NewRef(failures.get()) : Fail(status);
 }
 
 PyObject* Pending(PyObject* self, PyObject*) {
@@ -179,13 +191,13 @@ PyObject* Pending(PyObject* self, PyObject*) {
 }  // namespace
 
 bool AddBuffered(PyObject* module) {
-  static PyMethodDef methods[] = {{"bind", Attach, METH_VARARGS, "(space, timeout)"},
-                                  {"put", Put, METH_VARARGS, "(key, value, ttl, if_absent)"},
-                                  {"fetch_add", FetchAdd, METH_VARARGS, "(key, by)"},
-                                  {"push", Push, METH_VARARGS, "(value, priority)"},
-                                  {"insert", Insert, METH_O, "(value)"},
-                                  {"flush", Flush, METH_NOARGS, "() -> [(key, error)]"},
-                                  {"pending", Pending, METH_NOARGS, "() -> operations"},
+  static PyMethodDef methods[] = {Method<Attach>("bind", METH_VARARGS, "(space, timeout)"),
+                                  Method<Put>("put", METH_VARARGS, "(key, value, ttl, if_absent)"),
+                                  Method<FetchAdd>("fetch_add", METH_VARARGS, "(key, by)"),
+                                  Method<Push>("push", METH_VARARGS, "(value, priority)"),
+                                  Method<Insert>("insert", METH_O, "(value)"),
+                                  Method<Flush>("flush", METH_NOARGS, "() -> [(key, error)]"),
+                                  Method<Pending>("pending", METH_NOARGS, "() -> operations"),
                                   {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(Dealloc<BufferedObject>)},
                                 {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},

@@ -43,14 +43,15 @@ PyObject* Connect(PyObject* self, PyObject* args) {
   return Py_NewRef(Py_None);
 }
 
-// Tries the most frequent kind first: a list of all namespaces is long in a large cluster.
+// Tries all kinds, the most frequent kind first. Client::List would fail for an
+// option of any namespace that only a newer version knows.
 Result<Namespace> OpenAnyKind(Client& client, std::string_view name) {
   auto space = client.OpenNamespace(name, NamespaceKind::kHash);
-  if (space.status().code() != StatusCode::kFailedPrecondition) return space;
-  auto all = client.List();
-  if (!all.ok()) return all.status();
-  for (const NamespaceInfo& info : *all) {
-    if (info.name == name) return client.OpenNamespace(name, info.kind);
+  for (const auto kind : {NamespaceKind::kOrdered, NamespaceKind::kQueue, NamespaceKind::kPriority,
+                          NamespaceKind::kBloom}) {
+    // Its types agree with any, so the precondition is the kind.
+    if (space.status().code() != StatusCode::kFailedPrecondition) break;
+    space = client.OpenNamespace(name, kind);
   }
   return space;
 }
@@ -97,7 +98,7 @@ PyObject* Persist(PyObject* self, PyObject* args) {
 PyObject* Names(PyObject* self, PyObject*) {
   Client* client = HandleOf<Connection>(self);
   if (client == nullptr) return nullptr;
-  auto all = RunUnlocked([&] { return client->List(); });
+  const auto all = RunUnlocked([&] { return client->List(); });
   if (!all.ok()) return Fail(all.status());
   Ref names(PyList_New(0));
   if (!names) return nullptr;
@@ -153,15 +154,15 @@ Client* ClientOf(PyObject* connection) { return HandleOf<Connection>(connection)
 
 bool AddConnection(PyObject* module) {
   static PyMethodDef methods[] = {
-      {"connect", Connect, METH_VARARGS, "(path, timeout, insecure, background)"},
-      {"open", Open, METH_VARARGS, "(name) -> (kind, space)"},
-      {"create", Create, METH_VARARGS, "(name, kind, options) -> (kind, space)"},
-      {"drop", Drop, METH_VARARGS, "(name)"},
-      {"persist", Persist, METH_VARARGS, "(name)"},
-      {"names", Names, METH_NOARGS, "() -> [name]"},
-      {"files", Files, METH_VARARGS, "(name) -> [(path, bytes)]"},
-      {"read_file", ReadFile, METH_VARARGS, "(name, path) -> bytes"},
-      {"close", Close, METH_NOARGS, "()"},
+      Method<Connect>("connect", METH_VARARGS, "(path, timeout, insecure, background)"),
+      Method<Open>("open", METH_VARARGS, "(name) -> (kind, space)"),
+      Method<Create>("create", METH_VARARGS, "(name, kind, options) -> (kind, space)"),
+      Method<Drop>("drop", METH_VARARGS, "(name)"),
+      Method<Persist>("persist", METH_VARARGS, "(name)"),
+      Method<Names>("names", METH_NOARGS, "() -> [name]"),
+      Method<Files>("files", METH_VARARGS, "(name) -> [(path, bytes)]"),
+      Method<ReadFile>("read_file", METH_VARARGS, "(name, path) -> bytes"),
+      Method<Close>("close", METH_NOARGS, "()"),
       {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(Dealloc<Connection>)},
                                 {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},

@@ -153,12 +153,12 @@ PutOptions ToPut(PutCondition condition, Version version, std::optional<std::uin
   return options;
 }
 
-Future<void> StartExpire(const BytesMap& map, std::string_view key, std::uint64_t ttl_ms,
+Future<void> BeginExpire(const BytesMap& map, std::string_view key, std::uint64_t ttl_ms,
                          milliseconds timeout) {
   return map.ExpireAsync(key, *ToTtl(ttl_ms), ToCall(timeout));
 }
 
-Future<void> StartDelete(const BytesMap& map, std::string_view key, milliseconds timeout) {
+Future<void> BeginDelete(const BytesMap& map, std::string_view key, milliseconds timeout) {
   DeleteOptions options;
   options.timeout = timeout;
   return map.DeleteAsync(key, options);

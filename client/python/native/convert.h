@@ -19,9 +19,9 @@ std::optional<NamespaceKind> ToKind(std::string_view name);
 CallOptions ToCall(milliseconds timeout);
 PutOptions ToPut(PutCondition condition, Version version, std::optional<std::uint64_t> ttl_ms,
                  ValueKind kind, milliseconds timeout);
-Future<void> StartExpire(const BytesMap& map, std::string_view key, std::uint64_t ttl_ms,
+Future<void> BeginExpire(const BytesMap& map, std::string_view key, std::uint64_t ttl_ms,
                          milliseconds timeout);
-Future<void> StartDelete(const BytesMap& map, std::string_view key, milliseconds timeout);
+Future<void> BeginDelete(const BytesMap& map, std::string_view key, milliseconds timeout);
 // Seconds, or None if the record does not expire.
 PyObject* StartAndGetTtl(const BytesMap& map, std::string_view key, milliseconds timeout,
                          const std::string& subject);

@@ -64,9 +64,9 @@ PyObject* Estimate(PyObject* self, PyObject*) {
 
 bool AddFilter(PyObject* module) {
   static PyMethodDef methods[] = {
-      {"_bind", Attach, METH_O, "(space)"},
-      {"_ask_many", Ask, METH_VARARGS, "(values, inserts, timeout) -> (answers, failures)"},
-      {"_estimate", Estimate, METH_NOARGS, "() -> items"},
+      Method<Attach>("_bind", METH_O, "(space)"),
+      Method<Ask>("_ask_many", METH_VARARGS, "(values, inserts, timeout) -> (answers, failures)"),
+      Method<Estimate>("_estimate", METH_NOARGS, "() -> items"),
       {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(Dealloc<FilterObject>)},
                                 {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},

@@ -138,12 +138,12 @@ PyObject* Leave(PyObject* self, PyObject*) {
 
 bool AddGroup(PyObject* module) {
   static PyMethodDef methods[] = {
-      {"join", Join, METH_VARARGS,
-       "(connection, name, size, rank, label, timeout) -> (rank, size)"},
-      {"barrier", Barrier, METH_O, "(timeout)"},
-      {"broadcast", Broadcast, METH_VARARGS, "(value, root, timeout) -> bytes"},
-      {"all_reduce", AllReduce, METH_VARARGS, "(numbers, type, reduction, timeout) -> bytes"},
-      {"leave", Leave, METH_NOARGS, "()"},
+      Method<Join>("join", METH_VARARGS,
+                   "(connection, name, size, rank, label, timeout) -> (rank, size)"),
+      Method<Barrier>("barrier", METH_O, "(timeout)"),
+      Method<Broadcast>("broadcast", METH_VARARGS, "(value, root, timeout) -> bytes"),
+      Method<AllReduce>("all_reduce", METH_VARARGS, "(numbers, type, reduction, timeout) -> bytes"),
+      Method<Leave>("leave", METH_NOARGS, "()"),
       {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(Dealloc<GroupObject>)},
                                 {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},

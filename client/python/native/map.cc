@@ -32,8 +32,8 @@ PyObject* Absent(const MapHandle& handle, std::string_view key, PyObject* fallba
   return FailKey(handle, key, status);
 }
 
-// Reads into a bytes object of the size that the last large value had, so that an equal one is
-// copied once and into memory that the allocator has touched before.
+// Reads into a bytes object of the last large value's size. A value of equal size is then copied
+// once, into memory that the allocator has touched before.
 PyObject* ReadLarge(MapHandle& handle, std::string_view key, PyObject* fallback,
                     milliseconds timeout) {
   const BytesMap map = handle.map;
@@ -227,7 +227,7 @@ int Assign(PyObject* self, PyObject* key_object, PyObject* value_object) {
   std::string_view key;
   if (handle == nullptr || !KeyOf(key_object, &key)) return -1;
   if (value_object == nullptr) {
-    return Ref(NoneOf(*handle, key, StartDelete(handle->map, key, {}))) ? 0 : -1;
+    return Ref(NoneOf(*handle, key, BeginDelete(handle->map, key, {}))) ? 0 : -1;
   }
   Content value;
   if (!value.Set(value_object)) return -1;
@@ -344,7 +344,7 @@ PyObject* Expire(PyObject* self, PyObject* args) {
   std::optional<std::uint64_t> ttl_ms;
   if (!in.Parse(self, args, "OOO") || !OptionalMillisOf(in.first, "ttl", &ttl_ms)) return nullptr;
   return NoneOf(*in.handle, in.key,
-                StartExpire(in.handle->map, in.key, ttl_ms.value_or(0), in.timeout));
+                BeginExpire(in.handle->map, in.key, ttl_ms.value_or(0), in.timeout));
 }
 
 PyObject* Ttl(PyObject* self, PyObject* args) {
@@ -379,40 +379,42 @@ std::string SubjectOf(const MapHandle& handle, std::string_view key) {
 
 bool AddMap(PyObject* module) {
   static PyMethodDef methods[] = {
-      {"_bind", Attach, METH_O, "(space)"},
-      {"get", AsFunction(Get), METH_FASTCALL | METH_KEYWORDS,
-       "get(key, default=None, *, out=None, timeout=None)\n--\n\nReturns the value, or default. "
-       "With "
-       "out, a writable buffer, the value is copied to its front, and its size is returned."},
-      {"put", AsFunction(Put), METH_FASTCALL | METH_KEYWORDS,
-       "put(key, value, *, ttl=None, if_absent=False, if_present=False, if_version=None, "
-       "timeout=None)\n--\n\nStores the value and returns its version."},
-      {"_record", GetRecord, METH_VARARGS, "(key, timeout) -> (value, version)"},
-      {"_buffer", GetBuffer, METH_VARARGS, "(key, timeout) -> bytearray"},
-      {"_take", Take, METH_VARARGS, "(key, timeout) -> value"},
-      {"_fetch_add", FetchAdd, METH_VARARGS, "(key, by, timeout) -> before"},
-      {"_compare_and_swap", CompareAndSwap, METH_VARARGS, "(key, expected, value, timeout)"},
-      {"_append", Append, METH_VARARGS, "(key, suffix, timeout) -> bytes"},
-      {"_expire", Expire, METH_VARARGS, "(key, ttl, timeout)"},
-      {"_ttl", Ttl, METH_VARARGS, "(key, timeout) -> seconds or None"},
-      {"_wait", WaitFor, METH_VARARGS, "(key, version or None, timeout) -> (value, version)"},
-      {"_get_many", GetMany, METH_VARARGS, "(keys, timeout) -> (found, failures)"},
-      {"_get_rows", GetRows, METH_VARARGS, "(keys, rows, found, timeout) -> failures"},
-      {"_put_many", PutMany, METH_VARARGS, "(keys, values, ttl, timeout) -> failures"},
-      {"_put_rows", PutRows, METH_VARARGS, "(keys, rows, ttl, timeout) -> failures"},
-      {"_delete_many", DeleteMany, METH_VARARGS, "(keys, timeout) -> failures"},
-      {"_start_get", StartGet, METH_VARARGS, "(port, done, key, timeout)"},
-      {"_start_wait", StartWait, METH_VARARGS, "(port, done, key, timeout)"},
-      {"_start_put", StartPut, METH_VARARGS, "(port, done, key, timeout, value, ttl)"},
-      {"_start_delete", StartDelete, METH_VARARGS, "(port, done, key, timeout)"},
+      Method<Attach>("_bind", METH_O, "(space)"),
+      Method<Get>(
+          "get", METH_FASTCALL | METH_KEYWORDS,
+          "get(key, default=None, *, out=None, timeout=None)\n--\n\nReturns the value, or default. "
+          "With "
+          "out, a writable buffer, the value is copied to its front, and its size is returned."),
+      Method<Put>(
+          "put", METH_FASTCALL | METH_KEYWORDS,
+          "put(key, value, *, ttl=None, if_absent=False, if_present=False, if_version=None, "
+          "timeout=None)\n--\n\nStores the value and returns its version."),
+      Method<GetRecord>("_record", METH_VARARGS, "(key, timeout) -> (value, version)"),
+      Method<GetBuffer>("_buffer", METH_VARARGS, "(key, timeout) -> bytearray"),
+      Method<Take>("_take", METH_VARARGS, "(key, timeout) -> value"),
+      Method<FetchAdd>("_fetch_add", METH_VARARGS, "(key, by, timeout) -> before"),
+      Method<CompareAndSwap>("_compare_and_swap", METH_VARARGS, "(key, expected, value, timeout)"),
+      Method<Append>("_append", METH_VARARGS, "(key, suffix, timeout) -> bytes"),
+      Method<Expire>("_expire", METH_VARARGS, "(key, ttl, timeout)"),
+      Method<Ttl>("_ttl", METH_VARARGS, "(key, timeout) -> seconds or None"),
+      Method<WaitFor>("_wait", METH_VARARGS, "(key, version or None, timeout) -> (value, version)"),
+      Method<GetMany>("_get_many", METH_VARARGS, "(keys, timeout) -> (found, failures)"),
+      Method<GetRows>("_get_rows", METH_VARARGS, "(keys, rows, found, timeout) -> failures"),
+      Method<PutMany>("_put_many", METH_VARARGS, "(keys, values, ttl, timeout) -> failures"),
+      Method<PutRows>("_put_rows", METH_VARARGS, "(keys, rows, ttl, timeout) -> failures"),
+      Method<DeleteMany>("_delete_many", METH_VARARGS, "(keys, timeout) -> failures"),
+      Method<StartGet>("_start_get", METH_VARARGS, "(port, done, key, timeout)"),
+      Method<StartWait>("_start_wait", METH_VARARGS, "(port, done, key, timeout)"),
+      Method<StartPut>("_start_put", METH_VARARGS, "(port, done, key, timeout, value, ttl)"),
+      Method<StartDelete>("_start_delete", METH_VARARGS, "(port, done, key, timeout)"),
       {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(Dealloc<MapObject>)},
                                 {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
                                 {Py_tp_methods, methods},
-                                {Py_mp_subscript, reinterpret_cast<void*>(Subscript)},
-                                {Py_mp_ass_subscript, reinterpret_cast<void*>(Assign)},
-                                {Py_mp_length, reinterpret_cast<void*>(Length)},
-                                {Py_sq_contains, reinterpret_cast<void*>(Contains)},
+                                Slot<Subscript>(Py_mp_subscript),
+                                Slot<Assign>(Py_mp_ass_subscript),
+                                Slot<Length>(Py_mp_length),
+                                Slot<Contains>(Py_sq_contains),
                                 {0, nullptr}};
   static PyType_Spec spec = {"tidepool.native._native.Map", sizeof(MapObject), 0,
                              Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, slots};

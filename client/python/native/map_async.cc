@@ -30,8 +30,9 @@ PyObject* StartGet(PyObject* self, PyObject* args) {
       !in.Set(self, key, timeout)) {
     return nullptr;
   }
-  return Deliver(in.port, in.done, in.handle->map.GetAsync(in.key, ToCall(in.timeout)),
-                 SubjectOf(*in.handle, in.key), ValueOf);
+  return Deliver<Value>(
+      in.port, in.done, [&] { return in.handle->map.GetAsync(in.key, ToCall(in.timeout)); },
+      SubjectOf(*in.handle, in.key), ValueOf);
 }
 
 PyObject* StartWait(PyObject* self, PyObject* args) {
@@ -41,8 +42,9 @@ PyObject* StartWait(PyObject* self, PyObject* args) {
       !in.Set(self, key, timeout)) {
     return nullptr;
   }
-  return Deliver(in.port, in.done, in.handle->map.WaitForKeyAsync(in.key, ToCall(in.timeout)),
-                 SubjectOf(*in.handle, in.key), ValueOf);
+  return Deliver<Value>(
+      in.port, in.done, [&] { return in.handle->map.WaitForKeyAsync(in.key, ToCall(in.timeout)); },
+      SubjectOf(*in.handle, in.key), ValueOf);
 }
 
 PyObject* StartPut(PyObject* self, PyObject* args) {
@@ -56,9 +58,10 @@ PyObject* StartPut(PyObject* self, PyObject* args) {
     return nullptr;
   }
   const PutOptions options = ToPut(PutCondition::kAlways, 0, ttl_ms, content.kind(), in.timeout);
-  return Deliver(in.port, in.done, in.handle->map.PutAsync(in.key, content.view(), options),
-                 SubjectOf(*in.handle, in.key),
-                 [](Version version) { return PyLong_FromUnsignedLongLong(version); });
+  return Deliver<Version>(
+      in.port, in.done, [&] { return in.handle->map.PutAsync(in.key, content.view(), options); },
+      SubjectOf(*in.handle, in.key),
+      [](Version version) { return PyLong_FromUnsignedLongLong(version); });
 }
 
 PyObject* StartDelete(PyObject* self, PyObject* args) {
@@ -68,8 +71,9 @@ PyObject* StartDelete(PyObject* self, PyObject* args) {
       !in.Set(self, key, timeout)) {
     return nullptr;
   }
-  return Deliver(in.port, in.done, StartDelete(in.handle->map, in.key, in.timeout),
-                 SubjectOf(*in.handle, in.key), [] { return Py_NewRef(Py_None); });
+  return Deliver<void>(
+      in.port, in.done, [&] { return BeginDelete(in.handle->map, in.key, in.timeout); },
+      SubjectOf(*in.handle, in.key), [] { return Py_NewRef(Py_None); });
 }
 
 }  // namespace tidepool::python

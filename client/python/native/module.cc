@@ -28,8 +28,8 @@ bool AddAll(PyObject* module) {
 
 PyObject* Make() {
   static PyMethodDef methods[] = {
-      {"set_hooks", SetHooks, METH_VARARGS, "(error, encode, milliseconds, number)"},
-      {"network_library", Library, METH_NOARGS, "() -> name and version"},
+      Method<SetHooks>("set_hooks", METH_VARARGS, "(error, encode, milliseconds, number)"),
+      Method<Library>("network_library", METH_NOARGS, "() -> name and version"),
       {nullptr, nullptr, 0, nullptr}};
   static PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                    "_native",

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 
 namespace tidepool::python {
 namespace {
@@ -24,6 +25,20 @@ void Unlocked::Restore() noexcept {
     PyEval_RestoreThread(state_);
   } catch (...) {
     for (;;) pause();
+  }
+}
+
+void RaiseCaught() noexcept {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::length_error&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  } catch (...) {
+    PyErr_SetString(PyExc_RuntimeError, "an unknown exception of C++");
   }
 }
 
@@ -218,17 +233,12 @@ bool Content::Join(PyObject* header) {
   if (PyBytes_AsStringAndSize(header, &bytes, &size) != 0) return false;
   joined_ = std::move(spare);
   spare = {};
-  try {
-    const std::string_view data = view_;
-    if (data.size() > kLockedBytesMax) {
-      const Unlocked unlocked;
-      joined_.assign(bytes, static_cast<std::size_t>(size)).append(data);
-    } else {
-      joined_.assign(bytes, static_cast<std::size_t>(size)).append(data);
-    }
-  } catch (const std::bad_alloc&) {
-    PyErr_NoMemory();
-    return false;
+  const std::string_view data = view_;
+  if (data.size() > kLockedBytesMax) {
+    const Unlocked unlocked;
+    joined_.assign(bytes, static_cast<std::size_t>(size)).append(data);
+  } else {
+    joined_.assign(bytes, static_cast<std::size_t>(size)).append(data);
   }
   view_ = joined_;
   return true;

@@ -15,6 +15,8 @@
 #include <Python.h>
 #include <tidepool/tidepool.h>
 
+#include <cxxabi.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +25,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -193,7 +196,7 @@ std::optional<typename Future<T>::Outcome> Await(Future<T>& future) {
   }
 }
 
-// Runs `call` without the GIL. An exception of C++ in it becomes kResourceExhausted or kInternal.
+// Runs `call` without the GIL.
 template <typename Call>
 auto RunUnlocked(Call&& call) -> decltype(call()) {
   const Unlocked unlocked;
@@ -235,9 +238,41 @@ void Dealloc(PyObject* self) {
   FreeObject(self);
 }
 
-template <typename Function>
-PyCFunction AsFunction(Function function) {
-  return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(function));
+// Raises the Python exception of the C++ exception that is being handled: MemoryError, or
+// RuntimeError with its text.
+void RaiseCaught() noexcept;
+
+// The entry of a function that Python calls. No exception of C++ leaves it. The unwinding of a
+// thread that CPython ends goes on.
+template <auto Function>
+struct Guarded;
+template <typename Answer, typename... Arguments, Answer (*Function)(Arguments...)>
+struct Guarded<Function> {
+  static Answer Call(Arguments... arguments) {
+    try {
+      return Function(arguments...);
+    } catch (const abi::__forced_unwind&) {
+      throw;
+    } catch (...) {
+      RaiseCaught();
+    }
+    if constexpr (std::is_pointer_v<Answer>) {
+      return nullptr;
+    } else {
+      return -1;
+    }
+  }
+};
+
+// An entry of a table of methods, and of slots. Tables are made of nothing else.
+template <auto Function>
+PyMethodDef Method(const char* name, int flags, const char* doc) {
+  void* entry = reinterpret_cast<void*>(&Guarded<Function>::Call);
+  return {name, reinterpret_cast<PyCFunction>(entry), flags, doc};
+}
+template <auto Function>
+PyType_Slot Slot(int slot) {
+  return {slot, reinterpret_cast<void*>(&Guarded<Function>::Call)};
 }
 
 }  // namespace tidepool::python

@@ -20,64 +20,81 @@ PyObject* Fileno(PyObject* self, PyObject*) {
   return handle != nullptr ? PyLong_FromLong((*handle)->fd()) : nullptr;
 }
 
-// (done, value, error), of which one of the latter is None.
-PyObject* Outcome(const PortState::Completion& completion) {
-  const Ref done(completion.done);
-  const Ref value(completion.make());
-  if (value) return PyTuple_Pack(3, done.get(), value.get(), Py_None);
-  PyObject *type = nullptr, *error = nullptr, *trace = nullptr;
-  PyErr_Fetch(&type, &error, &trace);
-  PyErr_NormalizeException(&type, &error, &trace);
-  const Ref owned_type(type), owned_error(error), owned_trace(trace);
-  return PyTuple_Pack(3, done.get(), Py_None, error != nullptr ? error : Py_None);
+// Calls done(value, None) or done(None, error) and returns the answer.
+PyObject* Finish(Completion& completion) {
+  const Ref done = std::move(completion.done);
+  const Ref value(completion.Make());
+  Ref error = Ref::Share(Py_None);
+  if (!value) {
+    PyObject *type = nullptr, *raised = nullptr, *trace = nullptr;
+    PyErr_Fetch(&type, &raised, &trace);
+    PyErr_NormalizeException(&type, &raised, &trace);
+    const Ref owned_type(type), owned_trace(trace);
+    error = Ref(raised);
+  }
+  return PyObject_CallFunctionObjArgs(done.get(), value ? value.get() : Py_None, error.get(),
+                                      nullptr);
 }
 
+// Calls every function, even after an exception of another function. Ctrl-C is raised at the end,
+// an Exception is reported at once.
 PyObject* Drain(PyObject* self, PyObject*) {
   auto* handle = HandleOf<PortObject>(self);
   if (handle == nullptr) return nullptr;
-  std::deque<PortState::Completion> completions = (*handle)->TakeAll();
-  const Ref list(PyList_New(0));
-  if (!list) return nullptr;
-  bool failed = false;
-  // All of them give their reference up, whatever becomes of one.
-  for (const PortState::Completion& completion : completions) {
-    const Ref outcome(Outcome(completion));
-    failed = !outcome || PyList_Append(list.get(), outcome.get()) != 0 || failed;
+  PyObject *type = nullptr, *error = nullptr, *trace = nullptr;
+  std::shared_ptr<Completion> completion = (*handle)->TakeAll();
+  while (completion != nullptr) {
+    const Ref done = Ref::Share(completion->done.get());
+    const Ref finished(Guarded<Finish>::Call(*completion));
+    if (!finished) {
+      if (type != nullptr || PyErr_ExceptionMatches(PyExc_Exception) != 0) {
+        PyErr_WriteUnraisable(done.get());
+      } else {
+        PyErr_Fetch(&type, &error, &trace);
+      }
+    }
+    completion = std::exchange(completion->next, nullptr);
   }
-  return failed ? nullptr : Py_NewRef(list.get());
+  if (type == nullptr) return Py_NewRef(Py_None);
+  PyErr_Restore(type, error, trace);
+  return nullptr;
 }
 
 }  // namespace
 
 PortState::PortState() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-// Completions that no loop took keep their Python references: there is no GIL here.
 PortState::~PortState() {
+  // A long chain would free itself by recursion.
+  while (first_ != nullptr) first_ = std::exchange(first_->next, nullptr);
   if (fd_ >= 0) close(fd_);
 }
 
-void PortState::Push(Completion completion) {
+void PortState::Push(std::shared_ptr<Completion> completion) noexcept {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    completions_.push_back(std::move(completion));
+    Completion* const pushed = completion.get();
+    (first_ == nullptr ? first_ : last_->next) = std::move(completion);
+    last_ = pushed;
   }
   const std::uint64_t one = 1;
   // The counter cannot overflow: each drain takes it to zero.
   [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
 }
 
-std::deque<PortState::Completion> PortState::TakeAll() {
+std::shared_ptr<Completion> PortState::TakeAll() {
   std::uint64_t count = 0;
   [[maybe_unused]] const ssize_t got = read(fd_, &count, sizeof count);
   const std::lock_guard<std::mutex> lock(mutex_);
-  return std::exchange(completions_, {});
+  return std::exchange(first_, nullptr);
 }
 
 bool AddPort(PyObject* module) {
   static PyMethodDef methods[] = {
-      {"open", Open, METH_NOARGS, "()"},
-      {"fileno", Fileno, METH_NOARGS, "() -> descriptor to poll for reading"},
-      {"drain", Drain, METH_NOARGS, "() -> [(done, value, error)]"},
+      Method<Open>("open", METH_NOARGS, "()"),
+      Method<Fileno>("fileno", METH_NOARGS, "() -> descriptor to poll for reading"),
+      Method<Drain>("drain", METH_NOARGS,
+                    "(): calls done(value, error) of each call that has ended"),
       {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(Dealloc<PortObject>)},
                                 {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},

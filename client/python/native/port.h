@@ -3,17 +3,32 @@
 //   SDK's progress thread -> [port: queue, eventfd] -> event loop: drain()
 //
 // The thread that ends a call never takes the GIL: it queues the result and rings the eventfd. The
-// event loop turns results into Python objects.
+// event loop turns results into Python objects and calls the functions that wait for them.
 #pragma once
 
-#include <deque>
-#include <functional>
 #include <mutex>
-#include <type_traits>
+#include <optional>
 
 #include "client/python/native/convert.h"
 
 namespace tidepool::python {
+
+// The result of a call and the function that gets this result. Both are allocated before the call
+// begins, so the thread that ends the call needs no memory.
+class Completion {
+ public:
+  explicit Completion(PyObject* function) : done(Ref::Share(function)) {}
+  Completion(const Completion&) = delete;
+  Completion& operator=(const Completion&) = delete;
+  // May run without the GIL: a function that was never called keeps its reference.
+  virtual ~Completion() { done.Release(); }
+
+  // Makes the Python object of the result, or returns null with an exception set.
+  virtual PyObject* Make() = 0;
+
+  Ref done;  // (value, error)
+  std::shared_ptr<Completion> next;
+};
 
 class PortState {
  public:
@@ -22,22 +37,17 @@ class PortState {
   PortState& operator=(const PortState&) = delete;
   ~PortState();
 
-  // Makes the result of a call, or returns null with an exception set.
-  using Make = std::function<PyObject*()>;
-  struct Completion {
-    PyObject* done;  // Owned: a Python function (value, error).
-    Make make;
-  };
-
   int fd() const { return fd_; }
   // Any thread; without the GIL.
-  void Push(Completion completion);
-  std::deque<Completion> TakeAll();
+  void Push(std::shared_ptr<Completion> completion) noexcept;
+  // Returns the chain of all completions, oldest first.
+  std::shared_ptr<Completion> TakeAll();
 
  private:
   const int fd_;
   std::mutex mutex_;
-  std::deque<Completion> completions_;
+  std::shared_ptr<Completion> first_;
+  Completion* last_ = nullptr;
 };
 
 struct PortObject {
@@ -45,29 +55,45 @@ struct PortObject {
   std::shared_ptr<PortState>* handle;
 };
 
-// Lets the future's result reach `done` by the port. `convert` makes the Python object of a value.
 template <typename T, typename Convert>
-PyObject* Deliver(PyObject* port, PyObject* done, Future<T> future, std::string subject,
+class Outcome : public Completion {
+ public:
+  Outcome(PyObject* function, std::string subject, Convert convert)
+      : Completion(function), subject_(std::move(subject)), convert_(std::move(convert)) {}
+
+  void Set(typename Future<T>::Outcome result) { result_.emplace(std::move(result)); }
+  PyObject* Make() override {
+    if constexpr (std::is_void_v<T>) {
+      return result_->ok() ? convert_() : Fail(*result_, subject_);
+    } else {
+      return result_->ok() ? convert_(**result_) : Fail(result_->status(), subject_);
+    }
+  }
+
+ private:
+  std::string subject_;
+  Convert convert_;
+  std::optional<typename Future<T>::Outcome> result_;
+};
+
+// Runs `start`, which returns a Future<T>, without the GIL: a start may wait for room. The result
+// reaches `done` by the port. `convert` makes the Python object of a value.
+template <typename T, typename Start, typename Convert>
+PyObject* Deliver(PyObject* port, PyObject* done, Start start, std::string subject,
                   Convert convert) {
   auto* state = HandleOf<PortObject>(port);
   if (state == nullptr) return nullptr;
-  Py_INCREF(done);
-  using Outcome = typename Future<T>::Outcome;
-  auto push = [port = *state, done, subject = std::move(subject), convert](Outcome result) {
-    // std::function copies, and a result cannot be copied.
-    auto kept = std::make_shared<Outcome>(std::move(result));
-    port->Push({done, [kept, subject, convert]() -> PyObject* {
-                  if constexpr (std::is_void_v<T>) {
-                    return kept->ok() ? convert() : Fail(*kept, subject);
-                  } else {
-                    return kept->ok() ? convert(**kept) : Fail(kept->status(), subject);
-                  }
-                }});
-  };
-  {
-    // The continuation may run here, and starting a call may wait for room.
+  auto outcome = std::make_shared<Outcome<T, Convert>>(done, std::move(subject), convert);
+  try {
     const Unlocked unlocked;
-    future.Then(std::move(push));
+    // The continuation may run here.
+    start().Then([to = *state, outcome](typename Future<T>::Outcome result) {
+      outcome->Set(std::move(result));
+      to->Push(outcome);
+    });
+  } catch (...) {
+    outcome->done = Ref();
+    throw;
   }
   return Py_NewRef(Py_None);
 }

@@ -239,8 +239,8 @@ PyObject* StartPop(PyObject* self, PyObject* args) {
       !MillisOf(wait_object, "wait", &wait)) {
     return nullptr;
   }
-  return Deliver(
-      port, done, handle->items.PopAsync(ToPop(lease, wait)), SubjectOf(*handle),
+  return Deliver<Item>(
+      port, done, [&] { return handle->items.PopAsync(ToPop(lease, wait)); }, SubjectOf(*handle),
       [](const Item& item) { return ToItem(item.value, item.id, item.priority, item.deliveries); });
 }
 
@@ -258,23 +258,24 @@ PyObject* StartPush(PyObject* self, PyObject* args) {
       !MillisOf(timeout_object, "timeout", &timeout)) {
     return nullptr;
   }
-  return Deliver(port, done, handle->Push(priority, value.view(), timeout), SubjectOf(*handle),
-                 [](ItemId id) { return PyLong_FromUnsignedLongLong(id); });
+  return Deliver<ItemId>(
+      port, done, [&] { return handle->Push(priority, value.view(), timeout); }, SubjectOf(*handle),
+      [](ItemId id) { return PyLong_FromUnsignedLongLong(id); });
 }
 
 }  // namespace
 
 bool AddQueue(PyObject* module) {
   static PyMethodDef methods[] = {
-      {"_bind", Attach, METH_O, "(space)"},
-      {"_push", Push, METH_VARARGS, "(value, priority, timeout) -> id"},
-      {"_push_many", PushMany, METH_VARARGS, "(values, priority, timeout) -> [id]"},
-      {"_pop", Pop, METH_VARARGS, "(most, lease, wait) -> [item]"},
-      {"_peek", Peek, METH_VARARGS, "(most) -> [item]"},
-      {"_end_lease", EndLease, METH_VARARGS, "(id, deliveries, done)"},
-      {"_lengths", Lengths, METH_NOARGS, "() -> (ready, leased)"},
-      {"_start_pop", StartPop, METH_VARARGS, "(port, done, lease, wait)"},
-      {"_start_push", StartPush, METH_VARARGS, "(port, done, value, priority, timeout)"},
+      Method<Attach>("_bind", METH_O, "(space)"),
+      Method<Push>("_push", METH_VARARGS, "(value, priority, timeout) -> id"),
+      Method<PushMany>("_push_many", METH_VARARGS, "(values, priority, timeout) -> [id]"),
+      Method<Pop>("_pop", METH_VARARGS, "(most, lease, wait) -> [item]"),
+      Method<Peek>("_peek", METH_VARARGS, "(most) -> [item]"),
+      Method<EndLease>("_end_lease", METH_VARARGS, "(id, deliveries, done)"),
+      Method<Lengths>("_lengths", METH_NOARGS, "() -> (ready, leased)"),
+      Method<StartPop>("_start_pop", METH_VARARGS, "(port, done, lease, wait)"),
+      Method<StartPush>("_start_push", METH_VARARGS, "(port, done, value, priority, timeout)"),
       {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(Dealloc<QueueObject>)},
                                 {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},

@@ -63,6 +63,18 @@ struct Kept {
   Record record;
 };
 
+// Marks the walk as used for its lifetime.
+class InUse {
+ public:
+  explicit InUse(Walk* walk) : walk_(walk) { walk_->in_use = true; }
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+  ~InUse() { walk_->in_use = false; }
+
+ private:
+  Walk* walk_;
+};
+
 // Up to `most` records as a list; an empty one at the end.
 PyObject* Next(PyObject* self, PyObject* args) {
   unsigned long long most = 0;
@@ -73,7 +85,7 @@ PyObject* Next(PyObject* self, PyObject* args) {
     return Fail(Status(StatusCode::kFailedPrecondition, "another thread uses this scan",
                        "make a scan for each thread"));
   }
-  walk->in_use = true;
+  const InUse in_use(walk);
   std::vector<Kept> kept;
   std::size_t bytes = 0;
   RunUnlocked([&] {
@@ -83,7 +95,6 @@ PyObject* Next(PyObject* self, PyObject* args) {
       bytes += record.key.size() + record.value.size();
     }
   });
-  walk->in_use = false;
   if (PyErr_CheckSignals() != 0) return nullptr;
   if (kept.empty() && !walk->status().ok()) return Fail(walk->status());
   const Ref list(PyList_New(0));
@@ -101,8 +112,8 @@ PyObject* Next(PyObject* self, PyObject* args) {
 
 bool AddScan(PyObject* module) {
   static PyMethodDef methods[] = {
-      {"begin", Begin, METH_VARARGS, "(map, begin, end, keys_only, reverse, limit)"},
-      {"next", Next, METH_VARARGS, "(most) -> [(key, value, version, ttl)]"},
+      Method<Begin>("begin", METH_VARARGS, "(map, begin, end, keys_only, reverse, limit)"),
+      Method<Next>("next", METH_VARARGS, "(most) -> [(key, value, version, ttl)]"),
       {nullptr, nullptr, 0, nullptr}};
   static PyType_Slot slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(Dealloc<ScanObject>)},
                                 {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},

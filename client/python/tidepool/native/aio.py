@@ -15,14 +15,18 @@ class _Port:
     def __init__(self, loop: asyncio.AbstractEventLoop):
         self.native = _native.Port()
         self.native.open()
-        loop.add_reader(self.native.fileno(), self._drain)
-
-    def _drain(self) -> None:
-        for done, value, error in self.native.drain():
-            done(value, error)
+        loop.add_reader(self.native.fileno(), self.native.drain)
 
 
 _PORTS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Port] = weakref.WeakKeyDictionary()
+
+
+def _give(loop: asyncio.AbstractEventLoop, late: Callable[[Any], None], value: Any) -> None:
+    """Runs late(value) for a caller that has gone. The loop reports what it raises."""
+    try:
+        late(value)
+    except Exception as error:  # pylint: disable=broad-except
+        loop.call_exception_handler({"message": "a value that came too late was not given back", "exception": error})
 
 
 async def call(start: Callable[..., None], *arguments: Any, late: Callable[[Any], None] | None = None) -> Any:
@@ -37,7 +41,7 @@ async def call(start: Callable[..., None], *arguments: Any, late: Callable[[Any]
     def done(value: Any, error: BaseException | None) -> None:
         if future.done():  # Cancelled.
             if error is None and late is not None:
-                late(value)
+                _give(loop, late, value)
         elif error is not None:
             future.set_exception(error)
         else:

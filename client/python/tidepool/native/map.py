@@ -281,8 +281,9 @@ class Buffered:
 
     def flush(self) -> None:
         """Waits until all changes have ended. BatchError names those that failed since the last flush."""
+        failures = self._native.flush()  # Ctrl-C in it leaves the failures to the next flush.
         since, self._since = self._since, 0
-        raise_failures(self._native.flush(), since)
+        raise_failures(failures, since)
 
     def __len__(self) -> int:
         """Changes that are not known to have ended."""
