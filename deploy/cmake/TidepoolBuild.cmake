@@ -73,6 +73,20 @@ elseif(TIDEPOOL_EXAMPLES)
   pkg_check_modules(OPENBLAS IMPORTED_TARGET openblas)
 endif()
 
+# The Fortran module is built where a compiler is. Sanitizers of C++ would have to be linked into its programs.
+set(TIDEPOOL_FORTRAN OFF)
+if(NOT TIDEPOOL_SANITIZE)
+  include(CheckLanguage)
+  check_language(Fortran)
+  if(CMAKE_Fortran_COMPILER)
+    enable_language(Fortran)
+    set(TIDEPOOL_FORTRAN ON)
+  else()
+    message(STATUS "Fortran: no module tidepool, since there is no compiler: apt-get install gfortran")
+  endif()
+endif()
+set(TIDEPOOL_FORTRAN ${TIDEPOOL_FORTRAN} CACHE INTERNAL "The Fortran module is built")
+
 # What every target of ours is compiled with. Generated code does not link it.
 add_library(tidepool_options INTERFACE)
 target_compile_options(tidepool_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor

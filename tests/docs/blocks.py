@@ -20,7 +20,8 @@ from pages import ROOT, all_pages, text_of
 SECTIONS = {("deploy/README.md", "Slurm"): "tests/slurm/readme_test.py"}
 # Page and language -> the test that reads the page, and runs or compiles all of its blocks of that language.
 READERS = {("client/python/NATIVE.md", "python"): "tests/python/native_test.py",
-           ("client/c/README.md", "c"): "tests/client/c/abi_test.py"}
+           ("client/c/README.md", "c"): "tests/client/c/abi_test.py",
+           ("client/fortran/README.md", "fortran"): "tests/client/fortran/fortran_test.py"}
 COMMAND = re.compile(r"^\s*(?:\$ |sudo |kvctl |kvd |cmake |ctest |ninja |\.?\.?/|tests/|deploy/|export |pip |python3 |srun |sbatch |mpirun )")
 FENCE = re.compile(r"^```", re.MULTILINE)
 

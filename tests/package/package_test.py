@@ -74,8 +74,10 @@ class Folder(unittest.TestCase):
 def listed(prefix):
     """Path below the prefix -> package, by tests/package/installed.txt. Debian keeps libraries in a folder of the architecture."""
     rows = [line.split() for line in read(f"{ROOT}/tests/package/installed.txt").splitlines() if not line.startswith("#")]
+    cache = read(f"{Folder.build}/CMakeCache.txt")
+    rows = [row[:2] for row in rows if len(row) == 2 or f"TIDEPOOL_{row[2].upper()}:INTERNAL=ON" in cache]
     libraries = os.path.relpath(os.path.dirname(glob.glob(f"{prefix}/lib/**/libtidepool.so", recursive=True)[0]), prefix)
-    return {re.sub("^lib/(?=libtidepool|cmake|pkgconfig)", libraries + "/", path): package for package, path in rows}
+    return {re.sub("^lib/(?=libtidepool|cmake|fortran|pkgconfig)", libraries + "/", path): package for package, path in rows}
 
 
 class Packages(Folder):
