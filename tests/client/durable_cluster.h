@@ -20,13 +20,14 @@ class DurableCluster {
  public:
   // `device`: the folder of the first one's device, if it is not to be one of its own.
   explicit DurableCluster(std::uint32_t nodes = 1, std::uint32_t cores = 1,
-                          const std::string& device = {})
+                          const std::string& device = {},
+                          std::uint32_t lease_ms = TestClusterOptions().lease_ms)
       : nodes_(nodes) {
     std::string pattern = "durable_test.XXXXXX";
     REQUIRE(mkdtemp(pattern.data()) != nullptr);
     path_ = std::filesystem::absolute(pattern).string();
     cluster_ = std::make_unique<TestCluster>(
-        TestClusterOptions{.nodes = nodes, .cores = cores, .start = false});
+        TestClusterOptions{.nodes = nodes, .cores = cores, .lease_ms = lease_ms, .start = false});
     if (!device.empty()) std::filesystem::create_directory_symlink(device, device_folder(0));
     for (std::size_t i = 0; i < nodes; ++i) std::filesystem::create_directory(device_folder(i));
     StartAll();
