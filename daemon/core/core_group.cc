@@ -190,7 +190,9 @@ Result<std::unique_ptr<CoreGroup>> CoreGroup::Start(const CoreGroupOptions& opti
   group->shared_->functions =
       options.functions != nullptr ? options.functions : std::make_shared<const Functions>();
   storage::ArenaPoolOptions pool_options;
-  pool_options.memory_bytes = options.memory_bytes;
+  group->outside_bytes_ =
+      HeapCover::OutsideBytes(options.memory_bytes, options.cores, options.volume != nullptr);
+  pool_options.memory_bytes = options.memory_bytes - group->outside_bytes_;
   pool_options.prepare_in_background = true;
   auto pool = storage::ArenaPool::Create(pool_options);
   if (!pool.ok()) return pool.status();
@@ -359,6 +361,9 @@ std::vector<CoreStats> CoreGroup::Stats(Deadline deadline) {
     const Status status = Run(
         core->id(), [stats](Core& at) { *stats = StatsOf(at); }, deadline);
     all.push_back(status.ok() ? std::move(*stats) : CoreStats());
+    if (!status.ok()) continue;
+    all.back().limit_bytes += outside_bytes_;
+    all.back().used_bytes += outside_bytes_ / cores_.size();
   }
   return all;
 }

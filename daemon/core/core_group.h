@@ -221,6 +221,7 @@ class CoreGroup {
   struct Shared;
   std::unique_ptr<Shared> shared_;
   std::vector<std::unique_ptr<Core>> cores_;
+  std::uint64_t outside_bytes_ = 0;  // See HeapCover::OutsideBytes.
 };
 
 }  // namespace tidepool::daemon

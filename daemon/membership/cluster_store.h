@@ -27,6 +27,8 @@ class ClusterStore {
   // coordinator has to begin anew from what it loads.
   virtual Status Save(const ClusterState& next, Epoch previous) = 0;
 
+  // True if KnowsAlive is certain without a lease's time: a process whose death the store hears of.
+  virtual bool HearsOfDeaths() const { return false; }
   // Whether the store itself has word of this process of a node, which then may serve although the
   // coordinator does not hear it. A file has none. Errors: those of Load.
   virtual Result<bool> KnowsAlive(const placement::Node& /*node*/) { return false; }

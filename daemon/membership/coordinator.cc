@@ -439,10 +439,17 @@ void Coordinator::ExceptThoseKnownAlive(std::vector<NodeId>* silent) {
   *silent = std::move(gone);
 }
 
+// Silence after which a node is down, unless the store knows that it lives.
+std::uint64_t Coordinator::SilenceMs() const {
+  if (!store_.HearsOfDeaths()) return options_.lease_ms;
+  return std::min<std::uint64_t>(options_.lease_ms, 2ull * options_.heartbeat_ms);
+}
+
 void Coordinator::Tick() {
   const std::lock_guard lock(state_mutex_);
   const std::uint64_t now_ns = clock_.MonotonicNs();
   const std::uint64_t lease_ns = options_.lease_ms * 1'000'000ull;
+  const std::uint64_t silence_ns = SilenceMs() * 1'000'000;
   std::vector<NodeId> silent;
   {
     const std::lock_guard liveness_lock(liveness_mutex_);
@@ -453,7 +460,7 @@ void Coordinator::Tick() {
       Liveness& liveness = liveness_[i];
       if (we_slept) liveness.heard_ns = now_ns;
       // A heartbeat may have come in after now_ns was read.
-      if (!liveness.up || now_ns <= liveness.heard_ns + lease_ns) continue;
+      if (!liveness.up || now_ns <= liveness.heard_ns + silence_ns) continue;
       silent.push_back(NodeId(static_cast<std::uint16_t>(i)));
     }
   }
@@ -477,7 +484,7 @@ void Coordinator::Tick() {
   if (Commit(std::move(next)).ok()) {
     for (const NodeId id : silent) {
       log::Warn(Describe(state_.map.nodes[id.value()]) + " has been silent for " +
-                std::to_string(options_.lease_ms) + " ms: down");
+                std::to_string(SilenceMs()) + " ms: down");
     }
     return;
   }

@@ -82,7 +82,8 @@ class Coordinator {
   Status Leave(const v1::LeaveRequest& request);
 
   // Marks nodes down whose heartbeats are missing for a lease, unless the store knows that they
-  // live. Call it every heartbeat or so.
+  // live. If the store hears of deaths, it is asked after two heartbeats. Call it every heartbeat
+  // or so.
   void Tick();
 
   // Waits while the cluster is forming. `options.partitions` 0 means four per core.
@@ -142,6 +143,7 @@ class Coordinator {
   Status CheckFolder(const v1::JoinRequest& request, NodeId id, bool is_own);
   Status CheckNotAlive(const v1::JoinRequest& request, NodeId id, bool is_own);
   Status BringUp(NodeId node);
+  std::uint64_t SilenceMs() const;
   void ExceptThoseKnownAlive(std::vector<NodeId>* silent);
   void AddDefaultNamespace(ClusterState* next) const;
 

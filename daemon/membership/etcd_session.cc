@@ -110,6 +110,7 @@ Status EtcdSession::Grant(Deadline deadline) {
                   "etcd grants leases of " + std::to_string(lease->ttl_s) + " s where " +
                       std::to_string(TtlSeconds(options_.lease_ms)) + " s are asked for");
   }
+  if (options_.watch_lease) options_.watch_lease(lease->id);
   TP_RETURN_IF_ERROR(PutNodeKey(lease->id, deadline));
   const std::lock_guard lock(mutex_);
   lease_ = lease->id;
@@ -175,6 +176,7 @@ void EtcdSession::End(Deadline deadline) {
   }
   if (lease == 0) return;
   const Status revoked = etcd_.RevokeLease(lease, deadline);
+  if (revoked.ok() && options_.watch_lease) options_.watch_lease(0);
   if (!revoked.ok()) log::Warn("etcd has not heard that this node ends: " + revoked.ToString());
 }
 

@@ -54,6 +54,9 @@ struct EtcdSessionOptions {
   // Another process of this node is in etcd, with a greater incarnation: this one must end. Called
   // once, on the session's thread.
   std::function<void(const Status&)> fenced;
+  // Called with each new lease, before anything hangs on it, and with 0 after its end. May be
+  // empty.
+  std::function<void(std::int64_t lease)> watch_lease;
 };
 
 // Of one call to etcd, where its caller names no other: a lease, or less than a long one.

@@ -28,6 +28,7 @@ class EtcdStore final : public ClusterStore {
   Result<std::optional<ClusterState>> Load() override;
   Status Save(const ClusterState& next, Epoch previous) override;
   Status Retire() override;
+  bool HearsOfDeaths() const override { return true; }  // By each daemon's lease_guard.
   Result<bool> KnowsAlive(const placement::Node& node) override;
   std::string Describe() const override;
 

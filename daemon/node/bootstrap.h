@@ -29,6 +29,7 @@
 #include "daemon/membership/etcd_session.h"
 #include "daemon/membership/founding.h"
 #include "daemon/membership/identity.h"
+#include "daemon/node/lease_guard.h"
 #include "proto/base/result.h"
 #include "proto/cluster_file/tls_identity.h"
 #include "storage/nvm/volume.h"
@@ -122,6 +123,7 @@ class Bootstrap {
   std::optional<NodeCatalog> catalog_;
 
   std::unique_ptr<etcd::Client> etcd_;
+  std::unique_ptr<LeaseGuard> guard_;  // Null: no process could be started.
   std::unique_ptr<EtcdSession> session_;
   std::string etcd_prefix_;
   std::vector<std::string> members_;  // UUIDs of the joined cluster's nodes, when that was decided.

@@ -95,6 +95,13 @@ Status Bootstrap::OpenEtcd() {
   auto client = etcd::Client::Create(SplitList(options_.etcd), *security);
   if (!client.ok()) return client.status();
   etcd_ = *std::move(client);
+  auto guard = LeaseGuard::Start(SplitList(options_.etcd), *security);
+  if (guard.ok()) {
+    guard_ = *std::move(guard);
+  } else {
+    log::Warn("a kill of this daemon will be noticed only when its lease runs out: " +
+              guard.status().ToString());
+  }
   EtcdSessionOptions options;
   options.prefix = options_.etcd_prefix.empty() ? DefaultPrefix(file_path_) : options_.etcd_prefix;
   options.uuid = identity_->uuid();
@@ -102,6 +109,9 @@ Status Bootstrap::OpenEtcd() {
   options.lease_ms = options_.lease_ms;
   options.heartbeat_ms = options_.heartbeat_ms;
   options.fenced = [this](const Status& why) { stop_.Request({.failure = why}); };
+  if (guard_ != nullptr) {
+    options.watch_lease = [raw = guard_.get()](std::int64_t lease) { raw->Watch(lease); };
+  }
   etcd_prefix_ = options.prefix;
   session_ = std::make_unique<EtcdSession>(etcd_.get(), &lease_, std::move(options));
   log::Info("the state of the cluster is in " + session_->Describe());

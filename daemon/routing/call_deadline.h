@@ -1,6 +1,7 @@
 // Deadlines of gRPC calls: the caller's, or the default.
 #pragma once
 
+#include <grpcpp/client_context.h>
 #include <grpcpp/server_context.h>
 
 #include "proto/base/clock.h"
@@ -14,6 +15,13 @@ Deadline DeadlineOf(const grpc::ServerContextBase& call);
 // deadline, or a tenth of the remaining time if that is less: at the deadline gRPC reports no
 // reason of the daemon.
 Deadline WriteDeadlineOf(const grpc::ServerContextBase& call);
+
+// Tells the owner of keys how long it may work on a call that this node passes on: until
+// `deadline`, which leaves time for the answers of both nodes.
+void SetWorkDeadline(grpc::ClientContext* call, Deadline deadline);
+// Returns the deadline of a call that another node may have passed on: SetWorkDeadline's, else
+// WriteDeadlineOf's.
+Deadline WorkDeadlineOf(const grpc::ServerContextBase& call);
 
 // Returns the deadline of one step of a stream; the whole stream has no deadline.
 Deadline StepDeadline();

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "daemon/routing/call_deadline.h"
 #include "daemon/routing/operation_convert.h"
 #include "proto/base/check.h"
 #include "proto/convert/grpc_status.h"
@@ -23,7 +24,8 @@ PeerCalls::~PeerCalls() {
 
 Status PeerCalls::Start(const placement::Namespace& space, std::uint32_t partition,
                         const std::vector<wire::Operation>& operations, std::size_t value_bytes_max,
-                        std::size_t answer_bytes_max, Deadline deadline, std::size_t tag) {
+                        std::size_t answer_bytes_max, Deadline deadline,
+                        std::optional<Deadline> work_deadline, std::size_t tag) {
   const placement::PartitionPlace& place = space.partitions[partition];
   const placement::PlacementMapPtr map = context_.map();
   const placement::Node* node = map->FindNode(place.node);
@@ -47,6 +49,7 @@ Status PeerCalls::Start(const placement::Namespace& space, std::uint32_t partiti
   }
   call->context.set_deadline(std::chrono::system_clock::now() +
                              std::chrono::nanoseconds(deadline.LeftNs()));
+  if (work_deadline) SetWorkDeadline(&call->context, *work_deadline);
   context_.authorize(call->context);
   if (queue_ == nullptr) queue_ = std::make_unique<grpc::CompletionQueue>();
   const auto stub = v1::Data::NewStub(context_.channel(*node));

@@ -9,6 +9,7 @@
 #include <grpcpp/support/async_unary_call.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,12 @@ class PeerCalls {
   PeerCalls& operator=(const PeerCalls&) = delete;
 
   // Starts a call without waiting. Copies everything into the message, so `space` and `operations`
-  // may end after the return. Errors: kWrongEpoch (the owner is not in the map yet).
+  // may end after the return. The owner gives up at `work_deadline`, or a little before `deadline`
+  // without one. Errors: kWrongEpoch (the owner is not in the map yet).
   Status Start(const placement::Namespace& space, std::uint32_t partition,
                const std::vector<wire::Operation>& operations, std::size_t value_bytes_max,
-               std::size_t answer_bytes_max, Deadline deadline, std::size_t tag);
+               std::size_t answer_bytes_max, Deadline deadline,
+               std::optional<Deadline> work_deadline, std::size_t tag);
   std::size_t under_way() const { return under_way_; }
 
   // Waits until some call ends, at most until its deadline, and returns its tag. One outcome per

@@ -17,6 +17,16 @@ constexpr std::uint64_t kSyncMs = 1000;
 // much before the caller's deadline, or a tenth of its time.
 constexpr std::uint64_t kAnswerMarginNs = 250'000'000;
 
+// Returns when peers are given up. The time between `deadline` and `answer_by` is for two answers,
+// the peer's and ours.
+Deadline PeersDeadline(Deadline deadline, std::optional<Deadline> answer_by) {
+  if (!answer_by) {
+    return Deadline(deadline.at_ns() - std::min(deadline.LeftNs() / 10, kAnswerMarginNs));
+  }
+  const std::uint64_t later_ns = std::max(answer_by->at_ns(), deadline.at_ns());
+  return Deadline(deadline.at_ns() + (later_ns - deadline.at_ns()) / 2);
+}
+
 // Peers work at once, and each may answer with what is left of the whole answer, up to so many
 // times; behind that it is split over them, in proportion to what they are asked.
 constexpr std::size_t kPeersWithAllOfTheAnswer = 8;
@@ -94,8 +104,8 @@ Result<std::vector<OperationOutcome>> RequestRouter::ExecuteAt(
                                    is_users);
   }
   PeerCalls calls(context_);
-  TP_RETURN_IF_ERROR(
-      calls.Start(space, partition, operations, value_bytes_max, kCallAnswerBytesMax, deadline, 0));
+  TP_RETURN_IF_ERROR(calls.Start(space, partition, operations, value_bytes_max, kCallAnswerBytesMax,
+                                 deadline, std::nullopt, 0));
   PeerCalls::Outcome outcome = std::vector<OperationOutcome>();
   (void)calls.Next(&outcome);
   return outcome;
@@ -172,6 +182,7 @@ struct RequestRouter::Batch {
   std::size_t value_bytes_max;
   Deadline deadline;
   Deadline peers_deadline;
+  std::optional<Deadline> peers_work_deadline;
   PeerCalls calls;
   std::vector<OperationOutcome> outcomes;
   enum class Try : std::uint8_t { kFirst, kNext, kSecond };
@@ -203,7 +214,8 @@ void RequestRouter::StartPart(Batch* batch, std::uint32_t partition,
                                               batch->deadline, answer_bytes_max));
   }
   Status started = batch->calls.Start(*batch->space, partition, operations, batch->value_bytes_max,
-                                      answer_bytes_max, batch->peers_deadline, batch->parts.size());
+                                      answer_bytes_max, batch->peers_deadline,
+                                      batch->peers_work_deadline, batch->parts.size());
   if (!started.ok()) return batch->End(part, std::move(started));
   batch->parts.push_back(std::move(part));
 }
@@ -271,15 +283,15 @@ void RequestRouter::StartAll(Batch* batch) {
 
 std::vector<OperationOutcome> RequestRouter::Execute(std::string_view name,
                                                      const std::vector<wire::Operation>& operations,
-                                                     std::size_t value_bytes_max,
-                                                     Deadline deadline) {
+                                                     std::size_t value_bytes_max, Deadline deadline,
+                                                     std::optional<Deadline> answer_by) {
   const std::size_t answer_bytes_max = std::max(kCallAnswerBytesMax, value_bytes_max);
-  const std::uint64_t margin_ns = std::min(deadline.LeftNs() / 10, kAnswerMarginNs);
   Batch batch{.name = name,
               .operations = operations,
               .value_bytes_max = value_bytes_max,
               .deadline = deadline,
-              .peers_deadline = Deadline(deadline.at_ns() - margin_ns),
+              .peers_deadline = PeersDeadline(deadline, answer_by),
+              .peers_work_deadline = answer_by ? std::optional(deadline) : std::nullopt,
               .calls = PeerCalls(context_),
               .outcomes = std::vector<OperationOutcome>(operations.size()),
               .tries = std::vector<Batch::Try>(operations.size(), Batch::Try::kFirst),
@@ -310,8 +322,9 @@ std::vector<OperationOutcome> RequestRouter::Execute(std::string_view name,
 }
 
 OperationOutcome RequestRouter::ExecuteOne(std::string_view space, const wire::Operation& operation,
-                                           std::size_t value_bytes_max, Deadline deadline) {
-  return std::move(Execute(space, {operation}, value_bytes_max, deadline).front());
+                                           std::size_t value_bytes_max, Deadline deadline,
+                                           std::optional<Deadline> answer_by) {
+  return std::move(Execute(space, {operation}, value_bytes_max, deadline, answer_by).front());
 }
 
 }  // namespace tidepool::daemon

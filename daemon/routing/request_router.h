@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,15 +30,18 @@ class RequestRouter {
 
   // Runs operations on any keys of one namespace, in order per key; returns an outcome for each.
   // All owners work at the same time. An owner that does not answer costs only its own keys: they
-  // end a little before the deadline, so that the other outcomes still reach the caller. Retries
+  // end a little before the deadline, so that the other outcomes still reach the caller. With
+  // `answer_by`, the time until which the caller listens, all owners work until `deadline`. Retries
   // refusals of an old map within the deadline. Keys and values must outlive the call. Omits values
   // above `value_bytes_max`, and values that exceed kCallAnswerBytesMax together. An operation that
   // would remove such a value leaves it and fails with kOutOfRange.
   std::vector<OperationOutcome> Execute(std::string_view space,
                                         const std::vector<wire::Operation>& operations,
-                                        std::size_t value_bytes_max, Deadline deadline);
+                                        std::size_t value_bytes_max, Deadline deadline,
+                                        std::optional<Deadline> answer_by = std::nullopt);
   OperationOutcome ExecuteOne(std::string_view space, const wire::Operation& operation,
-                              std::size_t value_bytes_max, Deadline deadline);
+                              std::size_t value_bytes_max, Deadline deadline,
+                              std::optional<Deadline> answer_by = std::nullopt);
 
   // Runs operations without a key on one partition. Does not retry; the caller decides. `is_users`:
   // as CoreGroup::Execute, on this node.

@@ -5,16 +5,28 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string>
 #include <utility>
 
 #include "proto/base/check.h"
 #include "proto/base/thread.h"
-#include "proto/cluster_file/file_io.h"
 
 namespace tidepool::daemon {
 
-Result<std::unique_ptr<ConnectionHandover>> ConnectionHandover::Start(Handler handler) {
-  std::unique_ptr<ConnectionHandover> handover(new ConnectionHandover(std::move(handler)));
+Result<std::unique_ptr<ConnectionHandover>> ConnectionHandover::Start(Handler handler,
+                                                                      std::uint64_t grace_ms) {
+  std::unique_ptr<ConnectionHandover> handover(
+      new ConnectionHandover(std::move(handler), grace_ms));
+  handover->nothing_ = UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  handover->copy_ = UniqueFd(fcntl(handover->nothing_.get(), F_DUPFD_CLOEXEC, 0));
+  if (!handover->copy_.is_open()) {
+    return Status(StatusCode::kResourceExhausted,
+                  std::string("no descriptor for the gRPC port: ") + std::strerror(errno),
+                  "raise ulimit -n");
+  }
   TP_RETURN_IF_ERROR(StartThread("new connections of the gRPC port", &handover->thread_,
                                  [raw = handover.get()] { raw->Run(); }));
   return handover;
@@ -38,11 +50,12 @@ void ConnectionHandover::Add(int connection) {
 
 void ConnectionHandover::Close() {
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     closed_ = true;
     for (const int connection : std::exchange(waiting_, {})) close(connection);
-    if (in_handler_ >= 0) ResetConnection(in_handler_);
-    changed_.notify_one();
+    changed_.notify_all();
+    changed_.wait_for(lock, std::chrono::milliseconds(grace_ms_), [&] { return !busy_; });
+    if (busy_) ResetConnection(copy_.get());
   }
   if (thread_.joinable()) thread_.join();
 }
@@ -55,14 +68,19 @@ void ConnectionHandover::Run() {
     if (closed_) return;
     const int connection = waiting_.front();
     waiting_.pop_front();
-    // Without a free descriptor the guard alone can end the connection.
-    const UniqueFd copy(fcntl(connection, F_DUPFD_CLOEXEC, 0));
-    in_handler_ = copy.get();
+    busy_ = true;
+    CopyOf(connection);
     lock.unlock();
     handler_(connection);
     lock.lock();
-    in_handler_ = -1;
+    CopyOf(nothing_.get());
+    busy_ = false;
+    changed_.notify_all();
   }
+}
+
+void ConnectionHandover::CopyOf(int descriptor) {
+  TP_CHECK(dup3(descriptor, copy_.get(), O_CLOEXEC) == copy_.get());
 }
 
 void ResetConnection(int connection) {

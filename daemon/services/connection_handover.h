@@ -8,13 +8,16 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "proto/base/result.h"
+#include "proto/base/unique_fd.h"
 
 namespace tidepool::daemon {
 
@@ -27,8 +30,11 @@ class ConnectionHandover {
   using Handler = std::function<void(int connection)>;
   static constexpr std::size_t kWaitingMax = 64;
 
-  // Errors: kResourceExhausted (no thread).
-  static Result<std::unique_ptr<ConnectionHandover>> Start(Handler handler);
+  static constexpr std::uint64_t kGraceMs = 200;
+
+  // Errors: kResourceExhausted (no thread, no descriptor).
+  static Result<std::unique_ptr<ConnectionHandover>> Start(Handler handler,
+                                                           std::uint64_t grace_ms = kGraceMs);
   ~ConnectionHandover() { Close(); }
 
   // True until kWaitingMax connections wait.
@@ -36,21 +42,27 @@ class ConnectionHandover {
   // Queues `connection`, which this class owns until the handler gets it. Precondition: HasRoom().
   // After Close: closes it.
   void Add(int connection);
-  // Resets the connection that the handler reads at the moment, closes the waiting connections and
-  // ends the thread.
+  // Closes the waiting connections and ends the thread. The connection that the handler reads at
+  // the moment has the grace to arrive, so that its first call is served; then it is reset.
   void Close();
 
  private:
-  explicit ConnectionHandover(Handler handler) : handler_(std::move(handler)) {}
+  ConnectionHandover(Handler handler, std::uint64_t grace_ms)
+      : handler_(std::move(handler)), grace_ms_(grace_ms) {}
   void Run();
+  // Makes copy_ name what `descriptor` names. Takes no new descriptor, so that it never fails.
+  void CopyOf(int descriptor);
 
   const Handler handler_;
-  mutable std::mutex mutex_;  // Guards the next three.
+  const std::uint64_t grace_ms_;
+  mutable std::mutex mutex_;  // Guards the next five.
   std::condition_variable changed_;
   std::deque<int> waiting_;
-  // A copy of the connection in the handler: gRPC may close its own descriptor at any time.
-  int in_handler_ = -1;
+  // The connection in the handler, which gRPC may close at any time; otherwise /dev/null.
+  UniqueFd copy_;
+  bool busy_ = false;  // The handler runs.
   bool closed_ = false;
+  UniqueFd nothing_;  // /dev/null.
   std::thread thread_;
 };
 

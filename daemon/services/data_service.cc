@@ -53,8 +53,8 @@ grpc::Status DataService::Put(grpc::ServerContext* call, const v1::PutRequest* r
   if (request->has_ttl_ms()) message.set_ttl_ms(request->ttl_ms());
   const auto operation = FromProto(message);
   if (!operation.ok()) return convert::ToGrpc(operation.status());
-  const OperationOutcome outcome =
-      router_.ExecuteOne(request->namespace_(), *operation, 0, WriteDeadlineOf(*call));
+  const OperationOutcome outcome = router_.ExecuteOne(request->namespace_(), *operation, 0,
+                                                      WriteDeadlineOf(*call), DeadlineOf(*call));
   response->set_version(outcome.version.value());
   if (request->tell_receipt()) ToProto(outcome.receipt, response->mutable_receipt());
   return convert::ToGrpc(StatusOf(outcome, request->namespace_(), request->key()));
@@ -64,7 +64,7 @@ grpc::Status DataService::Delete(grpc::ServerContext* call, const v1::DeleteRequ
                                  v1::DeleteResponse* response) {
   const OperationOutcome outcome =
       router_.ExecuteOne(request->namespace_(), KeyOperation(wire::Opcode::kDelete, request->key()),
-                         0, WriteDeadlineOf(*call));
+                         0, WriteDeadlineOf(*call), DeadlineOf(*call));
   response->set_version(outcome.version.value());
   if (request->tell_receipt()) ToProto(outcome.receipt, response->mutable_receipt());
   return convert::ToGrpc(StatusOf(outcome, request->namespace_(), request->key()));
@@ -120,11 +120,11 @@ grpc::Status DataService::Execute(grpc::ServerContext* call, const v1::ExecuteRe
   }
   std::vector<OperationOutcome> outcomes;
   if (request->has_addressed()) {
-    const Status status = ExecuteAddressed(*request, operations, WriteDeadlineOf(*call), &outcomes);
+    const Status status = ExecuteAddressed(*request, operations, WorkDeadlineOf(*call), &outcomes);
     if (!status.ok()) return convert::ToGrpc(status);
   } else {
     outcomes = router_.Execute(request->namespace_(), operations, kCallValueBytesMax,
-                               WriteDeadlineOf(*call));
+                               WriteDeadlineOf(*call), DeadlineOf(*call));
   }
   wire::Receipt receipt;
   for (std::size_t i = 0; i < outcomes.size(); ++i) {

@@ -57,5 +57,20 @@ TEST_CASE("WithoutMemoryNoMoreIsCoveredThanThereWas") {
   CHECK(cover.bytes() == 4 * kBlock);
 }
 
+TEST_CASE("ANodesArenasLeaveRoomForTheRestOfTheDaemon") {
+  constexpr std::uint64_t kMiB = 1 << 20;
+  CHECK(HeapCover::OutsideBytes(64 * kMiB, 1, false) == 0);
+  CHECK(HeapCover::OutsideBytes(256 * kMiB, 2, false) == 48 * kMiB);
+  CHECK(HeapCover::OutsideBytes(1024 * kMiB, 2, false) == 48 * kMiB);
+  CHECK(HeapCover::OutsideBytes(1024 * kMiB, 2, true) == 80 * kMiB);
+  for (const std::uint64_t memory : {256 * kMiB, 4'096 * kMiB, 1'048'576 * kMiB}) {
+    for (const std::uint32_t cores : {1u, 2u, 4u}) {
+      const std::uint64_t outside = HeapCover::OutsideBytes(memory, cores, true);
+      CHECK(outside >= HeapCover::FreeBytes(memory, cores) * cores);
+      CHECK(outside <= memory / 5);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tidepool::daemon

@@ -65,8 +65,10 @@ class TestStore final : public ClusterStore {
     const auto known = alive.find(node.uuid);
     return known == alive.end() ? inner_->KnowsAlive(node) : known->second;
   }
+  bool HearsOfDeaths() const override { return hears_of_deaths; }
   std::string Describe() const override { return inner_->Describe(); }
 
+  bool hears_of_deaths = false;
   bool fails = false;
   int saves = 0;
   std::map<std::string, Result<bool>> alive;  // Instead of what the store knows.

@@ -221,6 +221,37 @@ TEST_CASE("ANodeThatWasOnlySilentGoesOnWithItsDataUnderTheSameTerms") {
   CHECK(cluster.Map()->Find("data")->partitions == before);
 }
 
+TEST_CASE("ADeathThatTheStoreHearsOfIsKnownBeforeTheLeaseEnds") {
+  CoordinatorFixture cluster(2);
+  cluster.store.hears_of_deaths = true;
+  cluster.Join(1);
+  cluster.Join(2);
+  auto& alive = cluster.store.alive;
+  const std::string uuid = CoordinatorFixture::UuidOf(2);
+  alive.insert_or_assign(uuid, Result<bool>(true));
+  cluster.Pass(5 * CoordinatorFixture::kLeaseMs, {0});
+  CHECK(cluster.StateOf(1) == NodeState::kUp);
+  // Nothing is known while the store does not answer.
+  alive.insert_or_assign(uuid, Result<bool>(Status(StatusCode::kUnavailable, "no answer")));
+  cluster.Pass(500, {0});
+  CHECK(cluster.StateOf(1) == NodeState::kUp);
+  alive.insert_or_assign(uuid, Result<bool>(false));
+  cluster.Pass(CoordinatorFixture::kHeartbeatMs, {0});
+  CHECK(cluster.StateOf(1) == NodeState::kDown);
+}
+
+TEST_CASE("ASilentNodeHasTwoHeartbeatsBeforeTheStoreIsAsked") {
+  CoordinatorFixture cluster(2);
+  cluster.store.hears_of_deaths = true;
+  cluster.Join(1);
+  cluster.Join(2);
+  cluster.store.alive.insert_or_assign(CoordinatorFixture::UuidOf(2), Result<bool>(false));
+  cluster.Pass(2 * CoordinatorFixture::kHeartbeatMs, {0});
+  CHECK(cluster.StateOf(1) == NodeState::kUp);
+  cluster.Pass(CoordinatorFixture::kHeartbeatMs, {0});
+  CHECK(cluster.StateOf(1) == NodeState::kDown);
+}
+
 TEST_CASE("ACoordinatorThatSleptBlamesNobody") {
   CoordinatorFixture cluster(2);
   cluster.Join(1);

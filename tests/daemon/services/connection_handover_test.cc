@@ -1,16 +1,20 @@
 // Connections on their way to gRPC, with a handler that reads as gRPC does: until no bytes come.
 #include "daemon/services/connection_handover.h"
 
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <catch2/catch.hpp>
 #include <future>
+#include <string>
 #include <thread>
 #include <vector>
 
-#include "proto/cluster_file/file_io.h"
+#include "proto/base/clock.h"
+#include "proto/base/unique_fd.h"
 
 namespace tidepool::daemon {
 namespace {
@@ -93,6 +97,62 @@ TEST_CASE("AHandlerThatIsBusyBoundsWhatWaitsAndBlocksNobody") {
   Pair late;
   (*handover)->Add(late.ours);
   CHECK(late.Ended());
+}
+
+TEST_CASE("AFirstCallThatArrivesAtTheEndIsReadWithinTheGrace") {
+  constexpr std::uint64_t kLongGraceMs = 60'000;
+  std::promise<void> begun;
+  std::string got;
+  auto handover = ConnectionHandover::Start(
+      [&](int connection) {
+        const UniqueFd owned(connection);
+        begun.set_value();
+        char byte = 0;
+        while (got.size() < 4 && read(connection, &byte, 1) == 1) got.push_back(byte);
+      },
+      kLongGraceMs);
+  REQUIRE(handover.ok());
+  Pair busy;
+  (*handover)->Add(busy.ours);
+  begun.get_future().wait();
+  REQUIRE(write(busy.theirs.get(), "ca", 2) == 2);
+  const std::uint64_t start_ns = Clock::Real().MonotonicNs();
+  std::thread closer([&] { (*handover)->Close(); });
+  // Ended by Close, before or after it is queued.
+  Pair late;
+  (*handover)->Add(late.ours);
+  CHECK(late.Ended());
+  REQUIRE(write(busy.theirs.get(), "ll", 2) == 2);
+  closer.join();
+  CHECK(got == "call");
+  CHECK(Clock::Real().MonotonicNs() - start_ns < kLongGraceMs * 1'000'000);
+}
+
+TEST_CASE("WithoutAFreeDescriptorTheEndBlocksNobody") {
+  BlockingHandler handler;
+  auto handover = ConnectionHandover::Start([&](int connection) { handler(connection); });
+  REQUIRE(handover.ok());
+  Pair busy;
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const UniqueFd lowest_free(fcntl(busy.ours, F_DUPFD_CLOEXEC, 0));
+  rlimit none = before;
+  none.rlim_cur = static_cast<rlim_t>(lowest_free.get()) + 1;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  CHECK(fcntl(busy.ours, F_DUPFD_CLOEXEC, 0) == -1);
+  (*handover)->Add(busy.ours);
+  handler.WaitUntilBegun();
+  (*handover)->Close();
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(busy.Ended());
+}
+
+TEST_CASE("AConnectionThatItsHandlerClosesIsClosedForThePeer") {
+  auto handover = ConnectionHandover::Start([](int connection) { close(connection); });
+  REQUIRE(handover.ok());
+  Pair pair;
+  (*handover)->Add(pair.ours);
+  CHECK(pair.Ended());
 }
 
 }  // namespace
