@@ -73,6 +73,8 @@ class ValueWriter {
   StatusCode Write(std::uint64_t offset, Bytes part);
 
   std::uint64_t value_bytes() const { return value_bytes_; }
+  // True once some byte of each of its segments was written. Needed before Put.
+  bool Complete() const;
   // Returns about the largest value that a node with devices can take.
   static std::uint64_t BytesMax(CoreStore& core);
 
@@ -92,7 +94,6 @@ class ValueWriter {
   std::uint64_t StagedChunkBytes() const;
   // True once the chunk for the record's own part exists.
   bool Prepare();
-  bool Complete() const;
   Bytes Staged() const;
   // For appending: begins with the segments of a published extent, and lets go of them again.
   void ShareSegments(std::span<const std::uint32_t> segments);

@@ -11,6 +11,15 @@
 namespace tidepool::daemon {
 namespace {
 
+void SendDrop(CopyLink& link, const CopyJob& job) {
+  wire::CopyMessage message;
+  message.kind = wire::CopyMessageKind::kDrop;
+  message.partition = job.partition;
+  message.copy = job.copy;
+  link.Append(message);
+  link.Flush();
+}
+
 constexpr std::uint64_t kAliveNs = 1'000'000'000;
 // A peer from which nothing comes for so long is lost.
 constexpr std::uint64_t kSilenceNs = 15'000'000'000;
@@ -52,7 +61,9 @@ Result<std::unique_ptr<CopyLink>> Copies::Connect(std::uint64_t link, CoreId pee
 
 std::uint64_t Copies::FindLink(const CopyPeer& peer) const {
   for (const auto& outbox : outboxes_) {
-    if (outbox->peer == peer && !outbox->link->lost()) return outbox->link->id();
+    if (outbox->peer != peer || outbox->link->lost()) continue;
+    outbox->used_ns = SteadyClock::Real().MonotonicNs();  // It stays until Begin.
+    return outbox->link->id();
   }
   return 0;
 }
@@ -102,21 +113,24 @@ StatusCode Copies::Hold(const CopyJob& job) {
 }
 
 void Copies::End(const CopyJob& job, Ending ending) {
+  bool told = false;
   for (const auto& outbox : outboxes_) {
     const auto found = std::find_if(outbox->sources.begin(), outbox->sources.end(),
                                     [&job](const auto& source) { return &source->job() == &job; });
     if (found == outbox->sources.end()) continue;
     outbox->sources.erase(found);
     if (ending == Ending::kMoved) return;
-    CopyMessage message;
-    message.kind = CopyMessageKind::kDrop;
-    message.partition = job.partition;
-    message.copy = job.copy;
-    outbox->link->Append(message);
-    outbox->link->Flush();
+    SendDrop(*outbox->link, job);
+    told = true;
     break;
   }
   if (ending == Ending::kMoved) return;
+  if (!told) {
+    // It did not begin here, but the target may have opened it.
+    for (const auto& outbox : outboxes_) {
+      if (outbox->link->id() == job.link) SendDrop(*outbox->link, job);
+    }
+  }
   // A map that gave the partition a newer term has thawed it.
   hooks_.thaw(job.partition, job.term);
 }

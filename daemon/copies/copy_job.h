@@ -33,6 +33,7 @@ struct CopyJob {
   const std::uint64_t link;
   std::atomic<Stage> stage{Stage::kCopying};
   std::atomic<StatusCode> code{StatusCode::kOk};  // Set before kFailed.
+  std::atomic<bool> link_lost{false};             // Also behind kWhole: the move is withdrawn.
   std::atomic<std::uint64_t> records{0};          // Passed by the walk.
   std::atomic<std::uint64_t> records_total{0};    // At the walk's begin.
   std::atomic<std::uint64_t> bytes{0};            // Sent in all messages.

@@ -120,6 +120,7 @@ void CopySource::Fail(StatusCode code) {
   over_ = true;
   sending_.reset();
   large_.clear();
+  job_->link_lost.store(true);
   // After kWhole only the map decides.
   if (job_->stage.load() == CopyJob::Stage::kWhole) return;
   job_->code.store(code);

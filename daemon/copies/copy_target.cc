@@ -58,6 +58,11 @@ CopyTarget::Outcome CopyTarget::ApplyRecord(storage::Partition& partition,
   record.value_bytes = message.value.size();
   record.expiry_ms = message.expiry_ms;
   if (record.lsn.value() == 0) return Fail(StatusCode::kInternal);
+  const bool is_counter = message.value_flags != 0;
+  if ((message.value_flags & ~storage::kCounterFlags) != 0 ||
+      message.value_flags == storage::kCounterFlags || (is_counter && record.value_bytes != 8)) {
+    return Fail(StatusCode::kInternal);
+  }
   return partition.Apply(record).value() != 0 ? Outcome::kApplied : Refused(false);
 }
 
@@ -83,6 +88,9 @@ CopyTarget::Outcome CopyTarget::ApplyLarge(storage::Partition& partition,
     return code == StatusCode::kResourceExhausted ? Refused(writer->waits()) : Fail(code);
   }
   if (message.version == 0) return Fail(StatusCode::kInternal);
+  if (!writer->Complete()) {
+    return writer->waits() ? Refused(true) : Fail(StatusCode::kInternal);
+  }
   if (!partition.hash().Import(message.key, KeyHash(message.key), *writer, 0, message.expiry_ms,
                                Lsn(message.version))) {
     return Refused(false);

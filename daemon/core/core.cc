@@ -210,9 +210,11 @@ unsigned Core::FillCopies(std::uint64_t now_ns) {
     clients_seen_ns_ = now_ns;
   }
   const bool beside_clients = now_ns < clients_seen_ns_ + 2 * kMoveIntervalNs;
-  if (beside_clients && now_ns < next_copy_ns_ && !copies.urgent()) return 0;
-  next_copy_ns_ = now_ns + kMoveIntervalNs;
-  return copies.Slice(kSliceNs) ? 1 : 0;
+  if (!beside_clients || now_ns >= next_copy_ns_ || copies.urgent()) {
+    next_copy_ns_ = now_ns + kMoveIntervalNs;
+    copies_have_more_ = copies.Slice(kSliceNs);
+  }
+  return copies_have_more_ ? 1 : 0;
 }
 
 // True if there is more to do at once, so that an idle core does not sleep on it.

@@ -13,8 +13,9 @@
 namespace tidepool::daemon {
 
 // What turns `before` into `after`: nodes and namespaces that differ, dropped namespaces,
-// entries that differ, the epoch and the next namespace id. A line with a checksum begins it. Requires: the same cluster, and no
-// fewer nodes. Two namespaces are equal if they are one object: published ones never change.
+// entries that differ, the epoch and the next namespace id. A line with a checksum begins it.
+// Requires: the same cluster, and no fewer nodes. Two namespaces are equal if they are one object:
+// published ones never change.
 std::string EncodeChange(const ClusterState& before, const ClusterState& after);
 
 // Applies the changes of `text` in order; returns the bytes of the whole changes. The rest is a

@@ -89,7 +89,8 @@ class CopyMover {
   const std::function<bool()>& cancelled_;
   const PartitionId id_;
   const Term term_;
-  std::string name_;  // For people.
+  std::string name_;        // For people.
+  bool is_others_ = false;  // The coordinator said so; the map will, too.
   CoreId core_;
   CoreId target_core_;
   placement::Node target_;
@@ -187,6 +188,10 @@ Status CopyMover::Change(v1::EntryStep::What what) {
     }
     if (answer.ok()) return Status(code, answer->what(), answer->remedy());
     TP_RETURN_IF_ERROR(Stopped());
+    if (job_ != nullptr &&
+        (job_->stage.load() == CopyStage::kFailed || job_->stage.load() == CopyStage::kGone)) {
+      return Failure();
+    }
     ReportProgress(false);
     std::this_thread::sleep_for(std::chrono::milliseconds(kAskAgainMs));
   }
@@ -325,6 +330,12 @@ Result<Epoch> CopyMover::AskForHandover() {
   former.set_incarnation(node_.incarnation);
   bool warned = false;
   while (!node_.moves.stopping()) {
+    // The coordinator takes a dead node for a living one until its lease has run out.
+    if (job_->link_lost.load()) {
+      return Withdraw(Status(StatusCode::kUnavailable,
+                             "the link to " + NodeText(target_) + " was lost",
+                             "see: kvctl status"));
+    }
     const Answer answer =
         Ask({Step(v1::EntryStep::WHAT_ADMIT), Step(v1::EntryStep::WHAT_HANDOVER), former});
     if (answer.ok() && (answer->changed() || IsTargets(*answer))) {
@@ -356,8 +367,10 @@ Result<Epoch> CopyMover::Withdraw(const Status& why) {
                     std::string(why.remedy()));
     }
     if (answer.ok() && !IsMine(*answer)) {
+      is_others_ = true;
       return Status(StatusCode::kAborted, name_ + " was dropped or granted anew meanwhile");
     }
+    ReportProgress(false);
     std::this_thread::sleep_for(std::chrono::milliseconds(kAskAgainMs));
   }
   return Status(StatusCode::kCancelled, "this daemon is stopping");
@@ -382,7 +395,8 @@ Result<Epoch> CopyMover::Run() {
   const Status filled = Fill();
   auto moved = filled.ok() ? HandOver() : Result<Epoch>(filled);
   // A daemon that stops may have been granted away: it runs nothing any more.
-  if (moved.ok()) {
+  // What is another node's now stays held back until the map says so.
+  if (moved.ok() || is_others_) {
     EndJob(Copies::Ending::kMoved);
   } else if (!node_.moves.stopping()) {
     EndJob(Copies::Ending::kStays);

@@ -118,7 +118,8 @@ Status Migration::Run() {
   TP_RETURN_IF_ERROR(FindTarget(*map));
   std::vector<std::uint32_t> away;
   if (request_.has_from_node() &&
-      map->FindNode(NodeId(static_cast<std::uint16_t>(request_.from_node()))) == nullptr) {
+      (request_.from_node() >= limits::kNodesMax ||
+       map->FindNode(NodeId(static_cast<std::uint16_t>(request_.from_node()))) == nullptr)) {
     return Status(StatusCode::kInvalidArgument,
                   "there is no node " + std::to_string(request_.from_node()), "see: kvctl status");
   }
