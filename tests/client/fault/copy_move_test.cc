@@ -15,7 +15,6 @@
 
 #include "proto/convert/grpc_status.h"
 #include "tests/client/sdk_fixture.h"
-#include "tests/support/random.h"
 #include "tidepool/tidepool.h"
 
 namespace tidepool::testing {
