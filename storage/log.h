@@ -244,7 +244,8 @@ class Log {
     // room, it leaves for a device: the segment with its copies would be sealed for the waiters
     // next, and so on.
     const bool is_sparse = segment.live <= segment_bytes() / 4;
-    const bool leaves = IsSpill(segment.stream) && memory_.pool().room_waits();
+    const bool leaves = IsSpill(segment.stream) && segment.state != SegmentState::kSpilled &&
+                        memory_.pool().room_waits();
     const std::uint64_t end = is_sparse && !leaves ? segment_bytes() - segment.used : 0;
     return dead + end + (segment.number < floor_moved_at_ ? segment.tombstones : 0);
   }

@@ -245,7 +245,7 @@ contains
     else
       call self%get(key, whole, plain, wait_ms, timeout_ms, errmsg=errmsg)
     end if
-    if (abs(whole) <= huge(value)) then
+    if (whole >= -int(huge(value), int64) - 1 .and. whole <= huge(value)) then
       value = int(whole, int32)
     else
       call finish(tidepool_out_of_range, stat, errmsg, 'the number does not fit 32 bits (get it into integer(int64))')

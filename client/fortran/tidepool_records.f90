@@ -153,7 +153,7 @@ contains
     type(c_ptr) :: data
 
     data = c_null_ptr
-    if (product(shape) * length > 0) data = c_loc(value(1))
+    if (product(int(shape, int64)) * length > 0) data = c_loc(value(1))
     call put_array(map, key, text_type(length), shape, data, plain, if_absent, ttl_ms, timeout_ms, stat, errmsg)
   end subroutine
 
