@@ -4,11 +4,15 @@
 #include <chrono>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <map>
 #include <optional>
+#include <random>
+#include <stdexcept>
+#include <type_traits>
 #include <utility>
 
-#include "tests/client/sdk_fixture.h"
+#include "proto/base/clock.h"
 
 namespace tidepool::history {
 namespace {
@@ -20,12 +24,29 @@ using Kind = RoundSpace::Kind;
 constexpr milliseconds kTimeout{300};
 constexpr milliseconds kPatience{30'000};
 
+template <typename T>
+T Open(Client& client, const RoundSpace& space, const NamespaceOptions& options) {
+  auto opened = client.OpenOrCreate<T>(space.name, options);
+  if (!opened.ok()) throw std::runtime_error(opened.status().ToString());
+  return *std::move(opened);
+}
+
+// False after kPatience.
+bool WaitUntil(const std::function<bool()>& condition) {
+  const Deadline deadline = Deadline::AfterMs(static_cast<std::uint64_t>(kPatience.count()));
+  while (!condition()) {
+    if (deadline.Passed()) return false;
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return true;
+}
+
 NamespaceOptions OptionsOf(const RoundSpace& space) {
   NamespaceOptions options;
   options.durability = space.durability;
-  options.split = SplitMode::kManual;
   if (space.kind == Kind::kHash) options.partitions = kHashKeys;
   if (space.kind == Kind::kOrdered) {
+    options.split = SplitMode::kManual;  // A group of keys stays one range.
     for (std::uint32_t i = 1; i < kGroups; ++i)
       options.split_keys.push_back("g" + std::to_string(i));
   }
@@ -48,16 +69,15 @@ class Caller {
   Caller(Client& client, const std::vector<RoundSpace>& spaces, std::uint64_t seed,
          Recorder* recorder)
       : spaces_(spaces), random_(seed), recorder_(*recorder) {
-    using testing::Open;
     for (const RoundSpace& space : spaces) {
       const NamespaceOptions options = OptionsOf(space);
       Handles& handles = handles_.emplace_back();
       switch (space.kind) {
         case Kind::kHash:
-          handles.map = Open<BytesMap>(client, space.name, options);
+          handles.map = Open<BytesMap>(client, space, options);
           break;
         case Kind::kOrdered:
-          handles.ordered = Open<BytesOrderedMap>(client, space.name, options);
+          handles.ordered = Open<BytesOrderedMap>(client, space, options);
           break;
         case Kind::kQueue:
           OpenQueue<BytesQueue>(client, space, &handles);
@@ -109,7 +129,7 @@ class Caller {
 
   template <typename T>
   void OpenQueue(Client& client, const RoundSpace& space, Handles* handles) {
-    const T queue = testing::Open<T>(client, space.name, OptionsOf(space));
+    const T queue = Open<T>(client, space, OptionsOf(space));
     handles->items = queue;
     auto push = [queue](Priority priority, std::string_view value, const PushOptions& options) {
       if constexpr (std::is_same_v<T, BytesPriorityQueue>) {
@@ -178,7 +198,7 @@ class Caller {
   }
   void Empty(Handles* handles) {
     // Leases of clients that are gone end by themselves.
-    (void)testing::WaitUntil([&] {
+    (void)WaitUntil([&] {
       ItemLease lease;
       while (handles->queue->Pop(milliseconds(0), &lease)) {
       }
@@ -238,7 +258,7 @@ void FaultRound::Start() {
       }
     });
   }
-  (void)testing::WaitUntil([&] { return ready_ == clients_.size(); });
+  (void)WaitUntil([&] { return ready_ == clients_.size(); });
   for (const std::string& failure : failures_) {
     if (unexpected_.empty()) unexpected_ = failure;
   }

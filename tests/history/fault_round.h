@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "tests/client/durable_cluster.h"
 #include "tests/history/recorder.h"
 #include "tests/support/random.h"
 

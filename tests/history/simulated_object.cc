@@ -104,7 +104,7 @@ void SimulatedObject::ChooseForQueue(Operation* operation) {
 
 void SimulatedObject::Apply(Operation* operation) {
   operation->outcome = Outcome::kOk;
-  if (late_.has_value()) {
+  if (late_.has_value() && random_.OneIn(3)) {
     Operation late = *std::exchange(late_, std::nullopt);
     map_[late.key] = {late.a, late.version};
   }
