@@ -22,7 +22,7 @@
 namespace tidepool::daemon {
 namespace {
 
-// "" for what is neither IPv4 nor IPv6.
+// Returns "" for addresses that are neither IPv4 nor IPv6.
 std::string TextOf(const sockaddr* address) {
   char text[INET6_ADDRSTRLEN] = "";
   if (address->sa_family == AF_INET) {
@@ -48,7 +48,7 @@ std::vector<std::string> AddressesOfHostName() {
   return addresses;
 }
 
-// The interface of the route to everywhere, "" if there is none.
+// Returns the interface of the default route; "" if there is none.
 std::string DefaultRouteInterface() {
   std::ifstream routes("/proc/net/route");
   std::string line;
@@ -162,7 +162,7 @@ Result<UniqueFd> OpenListener(const std::string& address, std::uint32_t port,
   }
   *port_of_address = htons(static_cast<std::uint16_t>(port));
   UniqueFd listener(socket(where.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  // A port whose last connections are only closing is free.
+  // A port whose last connections are only closing counts as free.
   const int on = 1;
   setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&where), bytes) == 0 &&
@@ -203,7 +203,7 @@ Status ListenOn(const std::string& address, std::uint32_t port,
     if (free.code() == StatusCode::kInvalidArgument) return free;
     if (!free.ok()) continue;
     Status listening = listen(one);
-    // Unless somebody has taken it in between.
+    // Fails only if another process has taken the port meanwhile.
     if (listening.ok() || CheckPort(address, one).ok()) return listening;
   }
   return listen(0);

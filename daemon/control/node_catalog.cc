@@ -13,7 +13,8 @@ bool IsOurs(const placement::PartitionPlace& place, NodeId self) {
   return place.node == self && place.state != placement::PartitionState::kLost;
 }
 
-// The namespace as a map says it, but for what others have: their moves must not make us write.
+// Returns the namespace as in the map, but without partitions of other nodes: their moves must not
+// cause a write here.
 std::string OptionsOf(const placement::Namespace& space, NodeId self) {
   placement::Namespace ours = space;
   ours.changed = Epoch(0);
@@ -115,7 +116,7 @@ Status NodeCatalog::Save(const placement::PlacementMap& map, NodeId self) {
   if (!catalog.ok()) return catalog.status();
   std::vector<std::byte> content = storage::EncodeCatalog(*catalog);
   if (content == saved_) return OkStatus();
-  // First, so that a catalog is never read as another cluster's.
+  // Checked first, so that a catalog is never read as another cluster's.
   const auto cluster = storage::ParseUuid(map.cluster_uuid);
   if (!cluster.ok()) return cluster.status();
   TP_RETURN_IF_ERROR(volume_->RememberCluster(*cluster));

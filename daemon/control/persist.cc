@@ -12,7 +12,7 @@
 namespace tidepool::daemon {
 namespace {
 
-// Shared with the cores, since who waits may give up first.
+// Shared with the cores, because the waiting caller may give up first.
 struct Marks {
   std::mutex mutex;
   std::condition_variable ended;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::chrono::seconds kProgressEvery{5};
 
-// What one core has found. The tasks outlive nobody: who waits does so until all have ended.
+// Findings of one core. No task outlives it: the caller waits until all tasks have ended.
 struct RecoveredPart {
   std::vector<storage::RecoverablePartition> wanted;
   std::optional<Result<storage::RecoveryReport>> report;

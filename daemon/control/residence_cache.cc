@@ -30,7 +30,7 @@ void ResidenceCache::Refresh(CoreGroup* cores, const std::vector<NamespaceId>& s
   std::vector<std::pair<std::uint64_t, NamespaceId>> due;
   {
     const std::lock_guard lock(mutex_);
-    // Of namespaces that are gone nobody asks.
+    // Forgets dropped namespaces.
     std::erase_if(looks_, [&](const auto& entry) {
       return std::find(spaces.begin(), spaces.end(), entry.first) == spaces.end();
     });

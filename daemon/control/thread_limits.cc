@@ -18,7 +18,7 @@
 namespace tidepool::daemon {
 namespace {
 
-// gRPC, UCX, the metrics port, membership, signals; measured: 20 with one core.
+// Threads of gRPC, UCX, the metrics port, membership and signals; measured: 20 with one core.
 constexpr std::uint32_t kThreadsBesideCores = 28;
 constexpr std::uint64_t kThreadStackBytes = 1 << 20;
 constexpr int kMallocArenas = 4;

@@ -90,8 +90,8 @@ void AnswerSink::Begin() {
   writer_ = wire::AnswerWriter(WholeOf(*buffer_));
 }
 
-// The time is the one that the frame's operations, and checkpoints, have last looked at: no clock
-// is read here. A checkpoint that begins later than a change has another, or the change is in it.
+// Uses the time that operations and checkpoints read last; no clock is read here. A checkpoint that
+// begins after a change has a later time, or contains the change.
 void AnswerSink::Finish() {
   if (store_.checkpoints()) {
     header_.checkpoint =

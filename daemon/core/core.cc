@@ -23,16 +23,17 @@ namespace {
 
 constexpr std::uint64_t kTimerNs = 5'000'000;
 // Background work beside traffic takes at most 5 % of the core: 50 us each ms. A slice this short
-// adds less to a request's latency than one large value's parts do.
+// adds less to a request's latency than the parts of one large value do.
 constexpr std::uint64_t kSliceNs = 50'000;
 constexpr std::uint64_t kSliceIntervalNs = 1'000'000;
-// A core that spins looks for such work this often while it finds none. To look asks each
-// partition, 0.25 us for 16 of them: done in every round, that was what the next frame waited for.
+// Interval at which a spinning core looks for background work without finding any. Each look asks
+// every partition, 0.25 us for 16 of them; a look in every round delayed the next frame by that
+// much.
 constexpr std::uint64_t kIdleSliceIntervalNs = 20'000;
-// Of rounds that find nothing.
+// Rounds without events per reading of the clock.
 constexpr unsigned kRoundsPerClock = 8;
 constexpr std::uint64_t kMoveIntervalNs = 250'000;
-// A sleeping core looks at its timers and its stop flag this often, and when somebody's time is up.
+// A sleeping core checks its timers and its stop flag at this interval, and at the next deadline.
 constexpr std::uint64_t kSleepMsMax = 100;
 
 transport::SpinPolicy::Mode ModeOf(WaitPolicy policy) {
@@ -109,7 +110,7 @@ Status Core::Open(storage::ArenaPool* pool, transport::Context* context) {
   auto worker = context->MakeWorker(dispatcher_.get());
   if (!worker.ok()) return worker.status();
   worker_ = *std::move(worker);
-  // Who reads there tells the lease by the machine's clock.
+  // Readers of the shared memory check the lease by the machine's clock.
   if (MonotonicIsMachineWide()) worker_->ShareMemory(memory_.get());
   worker_address_ = worker_->Address();
   epoll_fd_ = epoll_create1(EPOLL_CLOEXEC);
@@ -180,7 +181,7 @@ bool Core::MayIgnoreTheClock() {
          !dispatcher_->waiting().waits_for_room() && !store_->room_waits();
 }
 
-// To direct readers: what the core itself goes by.
+// Shows direct readers the lease that the core itself uses.
 void Core::ShowLease(std::uint64_t now_ns) {
   const std::uint64_t until_ns = lease_.until_ns();
   if (until_ns == store_->shown_lease_ns()) return;

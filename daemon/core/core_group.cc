@@ -53,12 +53,12 @@ class Completion {
   std::atomic<bool> waits_for_room_{false};
 };
 
-// Runs a task, and again when it has met what is not in memory: then it has changed nothing since
-// it began, or goes on where it was. `completion` hears of its end.
+// Runs a task, and again after it met missing records or memory: then it has changed nothing, or
+// continues where it was. Completes `completion` at its end.
 void RunToEnd(Core& core, const std::function<void(Core&)>& task,
               const std::shared_ptr<Completion>& completion) {
   storage::CoreStore& store = core.store();
-  (void)store.TakeRefused();  // By somebody before.
+  (void)store.TakeRefused();  // Left by an earlier task.
   (void)core.dispatcher().TakeTaskWait();
   completion->set_waits_for_room(false);
   task(core);
@@ -258,7 +258,7 @@ bool CoreGroup::Post(CoreId core, std::function<void(Core&)> task) {
 }
 
 void CoreGroup::OnForwarded(CoreId core, std::vector<wire::ForwardedOutcome> outcomes) {
-  // Shared, since tasks are copied. A core that has closed has told its clients already.
+  // Shared, because tasks are copied. A closed core has ended its sessions already.
   auto shared = std::make_shared<std::vector<wire::ForwardedOutcome>>(std::move(outcomes));
   Post(core, [shared](Core& at) { at.dispatcher().OnForwarded(*shared); });
 }
@@ -289,7 +289,8 @@ Result<SessionGrant> CoreGroup::Grant(SessionId resume) {
                   std::to_string(sessions.size()) + " clients are attached to this node",
                   "use fewer clients, or more nodes");
   }
-  // The budget over all sessions, within fixed bounds so that late comers still get their share.
+  // Divides the budget over all sessions, within fixed bounds, so that late clients still get a
+  // share.
   const auto count = static_cast<std::uint32_t>(sessions.size() + 1);
   SessionGrant grant;
   grant.id = SessionId(RandomSessionId());
@@ -322,12 +323,12 @@ Result<AttachResult> CoreGroup::Attach(const AttachRequest& request, Deadline de
   }
   const Status status = completion->Wait(deadline);
   if (status.ok()) return result;
-  // A session that may still be resumed holds the answers of what its client does not know: one
-  // slow core must not cost them.
+  // A session that may be resumed holds answers that its client lacks: one slow core must not cost
+  // them.
   if (result.resumed && status.code() != StatusCode::kNotFound) return status;
   ForgetSession(result.session);
   if (!result.resumed) return status;
-  // Some core has ended it: the client begins anew, and what is unanswered stays unknown.
+  // A core has ended the session: the client begins anew, and unanswered calls stay unknown.
   AttachRequest fresh = request;
   fresh.session = SessionId(0);
   return Attach(fresh, deadline);
@@ -376,7 +377,7 @@ std::vector<PartitionStats> CoreGroup::NamespaceStats(Deadline deadline) {
         core->id(),
         [stats](Core& at) {
           at.store().ForEachPartition([&](storage::Partition& held) {
-            // A copy in the making is nobody's yet.
+            // Skips an incomplete copy, which has no owner yet.
             if (at.dispatcher().ownership().importing(held.id())) return;
             stats->push_back({held.id(), held.records(), held.store().payload_bytes(),
                               held.last_lsn().value(), held.operations()});

@@ -16,15 +16,15 @@ namespace {
 // of the cache (16 is 2.4 times single look-ups; beyond 64 it falls).
 constexpr std::size_t kStageOperations = 16;
 
-// A client within its credits leaves at most its answer credit, one window of stream parts and the
-// part that crosses it unread.
+// Most bytes that a client within its credits leaves unread: its answer credit, one window of
+// stream parts, and the part that crosses it.
 constexpr std::size_t kUnreadBytesMax =
     limits::kStreamWindowBytes + limits::kFrameBytesMax * limits::kStreamPartsPerPoll;
 
 bool Mutates(const wire::Operation& operation) { return wire::InfoOf(operation.opcode).mutates; }
 
-// Returns what the request takes of the credit: a group that came before is counted while it waits,
-// and costs nothing once it has run.
+// Returns the credit that the request takes. A resent group is counted already while it waits, and
+// costs nothing once it has run.
 std::size_t CreditToRun(const wire::Request& request, const CachedReply* kept) {
   std::size_t credit = 0;
   for (std::size_t g = 0; g < request.groups.size(); ++g) {
@@ -117,7 +117,7 @@ void Dispatcher::OnFrame(Bytes frame) {
   }
 }
 
-// Only stream frames come so.
+// Only stream frames arrive in two parts.
 void Dispatcher::OnFrameParts(Bytes head, Bytes body) {
   wire::FrameHeader header;
   Session* const session = SenderOf(head, head.size() + body.size(), clock_.MonotonicNs(), &header);
@@ -126,7 +126,7 @@ void Dispatcher::OnFrameParts(Bytes head, Bytes body) {
   HandleStream(*session, wire::DecodeStreamParts(head, body, &stream), stream);
 }
 
-// Null: nobody we know, so there is nobody to answer.
+// Returns null for an unknown sender, who gets no answer.
 Session* Dispatcher::SenderOf(Bytes head, std::size_t frame_bytes, std::uint64_t received_ns,
                               wire::FrameHeader* header) {
   if (!wire::DecodeHeader(head, frame_bytes, header).ok() || header->core != core_.value()) {
@@ -180,7 +180,7 @@ void Dispatcher::HandleRequest(Session& session, Bytes frame, std::uint64_t rece
   waiting_.WakeAfterPlan(at_hand_.plan);
 }
 
-// What the client has finished is forgotten: cached replies, values under way, groups that wait.
+// Forgets everything below the ack watermark: cached replies, values under way, waiting groups.
 void Dispatcher::ReleaseBelow(Session& session, std::uint64_t ack_watermark) {
   if (ack_watermark <= session.kept.ack_watermark()) return;
   session.kept.ReleaseBelow(ack_watermark);
@@ -216,7 +216,7 @@ bool Dispatcher::AdmitRequest(Session& session, const CachedReply* kept, std::si
     sessions_->End(session, "more operations outstanding than granted");
     return false;
   }
-  // One that was seen before is counted already while it waits.
+  // A resent frame is counted already while it waits.
   if (kept == nullptr && *session.held_bytes + frame_bytes > session.credit_bytes) {
     sessions_->End(session, "more bytes outstanding than granted");
     return false;
@@ -229,7 +229,7 @@ void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
   const GroupFate fate = to.kept == nullptr ? GroupFate::kUnseen : to.kept->fates[g];
   if (fate == GroupFate::kWaiting) return;  // Its answer will come.
   if (fate == GroupFate::kDone) return ReplayGroup(g, to);
-  // Whether its owner may serve is for the owner to know.
+  // The owner of the forwarded group checks whether it may serve.
   if (group.forwarded) return ForwardGroup(g, frame, to);
   if (!lease_.ValidAt(to.received_ns)) return EndGroup(g, StatusCode::kUnavailable, to);
   if (group.atomic) return EndGroup(g, StatusCode::kUnimplemented, to);
@@ -246,7 +246,7 @@ void Dispatcher::DispatchGroup(std::uint16_t g, Bytes frame, Reception& to) {
 
 // It will be answered later: it keeps its credit and a copy of its frame.
 void Dispatcher::HoldGroup(std::uint16_t g, Bytes frame, Reception& to) {
-  // Reads are kept too while they wait, so that a copy sent again does not wait twice.
+  // Reads are cached too while they wait, so that a resent frame does not wait twice.
   if (to.kept == nullptr) to.kept = KeepFrame(to.session, at_hand_.request);
   to.kept->fates[g] = GroupFate::kWaiting;
   to.session.waiting_operations += at_hand_.request.groups[g].credit();
@@ -256,9 +256,9 @@ void Dispatcher::HoldGroup(std::uint16_t g, Bytes frame, Reception& to) {
   }
 }
 
-// The group ran, or ended as a whole, when this frame came before. Its changes are answered as they
-// were then; its reads run again, which may show the client's own later writes of a broken
-// connection. What still waits will be answered.
+// The group ran, or ended as a whole, when this frame came first. Its changes get their first
+// answers. Its reads run again, so they may see the client's own later writes of a broken
+// connection. Waiting operations will be answered later.
 void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
   if (to.kept->commit_position > 0) [[unlikely]] {
     if (responder_.EndUnknown(g, to)) return;
@@ -284,7 +284,7 @@ void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
     if (Mutates(at_hand_.request.operations[index])) continue;
     wire::Answer answer;
     answer.index = static_cast<std::uint16_t>(index);
-    // The client takes kWrongEpoch for the end of the term: it asks under this one no more.
+    // The client takes kWrongEpoch for the end of the term and does not ask under this term again.
     answer.code = has_moved ? StatusCode::kWrongEpoch : StatusCode::kUnavailable;
     answer.value = AsBytes(TextFor(answer.code));
     to.sink.Add(answer);
@@ -325,8 +325,8 @@ void Dispatcher::EndGroup(std::uint16_t g, StatusCode code, Reception& to) {
     answer.has_number = true;
     answer.number = ownership_.epoch().value();
   }
-  // Kept too: a copy of the frame that comes again must not run what was refused, since the client
-  // has sent it under another term meanwhile.
+  // Cached too: a resent frame must not run a refused group, because the client has sent it under
+  // another term meanwhile.
   if (to.kept != nullptr) {
     to.kept->fates[g] = GroupFate::kDone;
     to.session.kept.Add(to.kept, answer, g, nullptr);
@@ -342,7 +342,7 @@ void Dispatcher::EndGroup(std::uint16_t g, StatusCode code, Reception& to) {
 
 void Dispatcher::RunPlan(Reception& to) {
   const std::uint64_t now_ms = at_hand_.plan.empty() ? 0 : store_.NowMs();
-  // Of the answers that are still to come.
+  // Bytes that later answers need.
   to.rooms_behind = 0;
   for (const Planned& planned : at_hand_.plan) {
     to.rooms_behind += wire::ReplyRoomOf(planned.operation->opcode);

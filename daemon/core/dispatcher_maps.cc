@@ -1,4 +1,5 @@
-// Maps and time: groups that wait for a map or for the end of a freeze, and what ends by itself.
+// Maps and time: groups that wait for a map or for the end of a freeze, and expiry of deadlines and
+// sessions.
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -15,14 +16,14 @@ Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self, bool 
   copies_.OnMap(*ownership_.map());
   waiting_.RecheckIo();
   RetryMapWaiters();
-  // What waits on partitions that are gone or have moved must be told.
+  // Answers waiters on partitions that are gone or have moved.
   waiting_.RecheckEvents();
   return status;
 }
 
 void Dispatcher::Thaw(PartitionId partition, Term term) {
   if (!ownership_.Thaw(partition, term)) return;
-  // In one go, so that nothing that arrives later comes before what was held back.
+  // Runs everything at once, so that later arrivals do not overtake waiting groups.
   waiting_.RecheckIo();
   RetryMapWaiters();
   // Waits for items and changes, and for groups that were broken meanwhile.
@@ -54,9 +55,10 @@ void Dispatcher::Resume(const MapWaiter& waiter, StatusCode code) {
   // Given up by the client: its deadline has passed and ack_watermark has gone by.
   if (kept == nullptr || !wire::DecodeRequest(*waiter.frame, &at_hand_.request).ok()) return;
   kept->fates[waiter.group] = GroupFate::kUnseen;
-  // Whoever comes back sends it again, and may have given it up; for others nothing may be taken.
+  // A returning client sends the group again, or has given it up; a client that stays away must not
+  // have items removed for it.
   if (code == StatusCode::kOk && session->endpoint == nullptr) return;
-  // What it has waited is gone: a pop must not wait on for a client that has given it up.
+  // Subtracts the time already waited: a pop must not wait on after its client has given it up.
   const std::uint64_t now_ns = clock_.MonotonicNs();
   const std::uint64_t left_ns = waiter.deadline_ns > now_ns ? waiter.deadline_ns - now_ns : 0;
   at_hand_.request.header.time_left_us = static_cast<std::uint32_t>(left_ns / 1'000);

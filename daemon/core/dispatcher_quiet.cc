@@ -6,19 +6,19 @@
 
 namespace tidepool::daemon {
 
-// What has no kept failure succeeded when the group ran.
+// Operations without a cached failure succeeded when the group ran.
 void Dispatcher::ReplayQuiet(std::uint16_t g, Reception& to) {
   const wire::Group& group = at_hand_.request.groups[g];
   std::uint32_t next = group.first_operation;
   const auto succeed_up_to = [&](std::uint32_t end) {
     for (; next < end; ++next) {
       const auto index = static_cast<std::uint16_t>(next);
-      // One that has not run yet will be answered.
+      // An operation that has not run yet will be answered later.
       if (waiting_.HoldsIo(to.session.id, to.frame_id, index)) continue;
       to.sink.AddSuccess(index);
     }
   };
-  // Those that had to wait for a device were kept when they ended.
+  // Answers of operations that had to wait for a device were cached at their end.
   std::vector<wire::Answer> answers;
   for (const CachedReply::Entry& entry : to.kept->entries) {
     if (entry.group == g) answers.push_back(to.kept->AnswerOf(entry));

@@ -67,8 +67,8 @@ void EventWaiters::Drop(EventWaiter* operation) {
   DropIfEmpty(partition, key);
 }
 
-// True if one was answered. Where the first of those that wait for items or room gains nothing,
-// those behind it do not either.
+// Returns true if a waiter was answered. If the first waiter for items or room does not proceed,
+// the waiters behind it do not either.
 bool EventWaiters::TryFirst(Line* line, Attempt attempt) {
   const std::size_t before = line->size();
   for (auto at = line->begin(); at != line->end();) {
@@ -98,7 +98,7 @@ void EventWaiters::RetryLines(Lines* lines, absl::FunctionRef<bool(WaitFor)> app
 // ---- Retries.
 
 void EventWaiters::RetryItems(PartitionId partition, Attempt attempt) {
-  // A pop makes room for a push, whose item is the next pop's: until neither gains.
+  // A pop makes room for a push, whose item serves the next pop: repeats until neither proceeds.
   for (bool gained = true; gained;) {
     gained = false;
     for (const WaitFor wait_for : {WaitFor::kItem, WaitFor::kRoom}) {

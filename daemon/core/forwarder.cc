@@ -44,7 +44,7 @@ std::optional<ForwardedGroups> Forwarder::Take(std::uint64_t ticket) {
 void Forwarder::Answer(const ForwardedGroups& forwarded, const wire::ForwardedOutcome& outcome,
                        Reception& to) {
   auto failure = outcome.failures.begin();
-  std::size_t behind = 0;  // Operations whose entries need room behind the one at hand.
+  std::size_t behind = 0;  // Operations behind the present one whose entries need room.
   for (const ForwardedGroups::Group& group : forwarded.groups) behind += group.count;
   for (const ForwardedGroups::Group& group : forwarded.groups) {
     to.kept->fates[group.number] = GroupFate::kDone;

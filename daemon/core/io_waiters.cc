@@ -54,7 +54,7 @@ std::unique_ptr<IoWaiter> IoWaiters::Remove(std::uint64_t id, std::vector<std::u
       first.push_back(line->second.front());
     }
   }
-  // One with several keys may be the first in some of its lines only, or in two at once.
+  // An operation with several keys may be the first in only some of its lines, or in two at once.
   for (const IoWaiter* candidate : first) {
     const bool is_known = std::find(next->begin(), next->end(), candidate->id) != next->end();
     if (!is_known && HasTurn(*candidate)) next->push_back(candidate->id);

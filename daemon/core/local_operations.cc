@@ -17,20 +17,20 @@
 namespace tidepool::daemon {
 namespace {
 
-// A part of one call, owned by its task.
+// A slice of one call, owned by its task.
 struct Slice {
   PartitionId partition;
   Term term;
   std::size_t value_bytes_max = 0;
-  std::size_t answer_bytes_max = 0;  // Of all outcomes together.
+  std::size_t answer_bytes_max = 0;  // For all outcomes together.
   Deadline deadline{0};
   std::vector<wire::Operation> operations;
-  std::vector<std::string> storage;  // What the operations' views point to.
-  // Fewer than operations if they are many bytes; at least one unless `status` says why.
+  std::vector<std::string> storage;  // Data of the operations' views.
+  // Fewer than operations if they have many bytes; at least one unless `status` says why.
   std::vector<OperationOutcome> outcomes;
   bool is_users = true;
-  std::atomic<std::size_t> done{0};  // Of outcomes, for who has given up waiting.
-  std::size_t counted = 0;           // Operations up to the last one that has waited for a device.
+  std::atomic<std::size_t> done{0};  // Number of outcomes, for a caller that has given up waiting.
+  std::size_t counted = 0;           // Operations up to the last that has waited for a device.
   Status status;
 };
 
@@ -51,7 +51,7 @@ OperationOutcome Outcome(storage::Partition& partition, const Reply& reply,
   outcome.version = answer.version;
   outcome.has_number = answer.has_number;
   outcome.number = answer.number;
-  // What is longer is a text: the rest was written into no more room.
+  // A longer value is a text, which was cut at the end of the room.
   if (answer.value.size() <= left) outcome.value.assign(AsText(answer.value));
   const storage::StoredValue& stored = reply.stored;
   if (stored.value_bytes == 0) return outcome;
@@ -74,12 +74,12 @@ wire::ReceiptLevel LevelOf(storage::Durability durability) {
     case storage::Durability::kAsync:
       return wire::ReceiptLevel::kNextCheckpoint;
     case storage::Durability::kSync:
-      return wire::ReceiptLevel::kDevice;  // Who asked hears of it when it is there.
+      return wire::ReceiptLevel::kDevice;  // The caller is answered only after the commit.
   }
   return wire::ReceiptLevel::kMemory;
 }
 
-// Items are delivered in lists only, so the list has room for the largest one that is wanted.
+// Items are delivered in lists only, so the list has room for the largest item that is requested.
 std::size_t ScratchBytes(const Slice& slice) {
   const bool delivers =
       std::any_of(slice.operations.begin(), slice.operations.end(), [](const auto& operation) {
@@ -107,7 +107,7 @@ bool IsUsersRead(const Slice& slice, const wire::Operation& operation) {
   return slice.is_users && ReadsRecords(operation.opcode) && IsUsers(operation);
 }
 
-// Of the operation whose turn it is, once.
+// Counts a device read once per operation.
 void CountDeviceRead(Core& core, storage::Partition& partition, Slice* slice) {
   const std::size_t at = slice->outcomes.size();
   if (!core.store().blocked() || slice->counted > at) return;
@@ -120,7 +120,7 @@ void CountDeviceRead(Core& core, storage::Partition& partition, Slice* slice) {
 void RunSlice(Core& core, Slice& slice) {
   const auto partition = PartitionOf(core, slice);
   if (!partition.ok()) {
-    // What it has done before it had to wait is done; the next slice hears of this.
+    // Operations before the wait are done; the next slice reports the failure.
     if (slice.outcomes.empty()) slice.status = partition.status();
     return;
   }
@@ -185,7 +185,7 @@ void RunSlice(Core& core, Slice& slice) {
   }
 }
 
-// Copies the operations from `first` on that one task is to run.
+// Copies the operations from `first` on for one task.
 void Fill(const std::vector<wire::Operation>& operations, std::size_t first, Slice* slice) {
   std::size_t bytes = 0;
   std::size_t end = first;
@@ -203,13 +203,13 @@ void Fill(const std::vector<wire::Operation>& operations, std::size_t first, Sli
 }
 
 Status Run(CoreGroup& cores, CoreId core, const std::shared_ptr<Slice>& slice) {
-  // Of our own copies: the task may still be at work after a failure.
+  // Reads our own copies, because the task may still run after a failure.
   const bool changes =
       std::any_of(slice->operations.begin(), slice->operations.end(),
                   [](const auto& operation) { return wire::InfoOf(operation.opcode).mutates; });
   const Status status = cores.Run(
       core, [slice](Core& at) { RunSlice(at, *slice); }, slice->deadline);
-  // What has not run does not run behind its deadline.
+  // Operations that have not run do not run after their deadline.
   if (WaitedForRoom(status) && slice->done == 0) return status;
   if (status.code() == StatusCode::kDeadlineExceeded && changes) {
     return Status(StatusCode::kUnknown,
@@ -225,7 +225,8 @@ Status Run(CoreGroup& cores, CoreId core, const std::shared_ptr<Slice>& slice) {
   return slice->status;
 }
 
-// A later slice failed: that is the outcome of its operations, and those behind it never ran.
+// A later slice failed: its operations end with that failure, and the operations behind it never
+// ran.
 void EndRest(const Status& why, std::size_t slice_operations, std::size_t operations,
              std::vector<OperationOutcome>* outcomes) {
   OperationOutcome failed;

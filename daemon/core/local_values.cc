@@ -35,7 +35,7 @@ struct Beginning {
   bool given_up = false;
 };
 
-// On the core. Runs again when what it waits for is there, or will not come (CoreGroup::Run).
+// Runs on the core, and again when the awaited memory has come or will not come (CoreGroup::Run).
 void BeginOn(Core& at, CoreGroup& cores, std::uint64_t value_bytes, Beginning* made) {
   if (made->given_up) return;
   if (made->writer == nullptr) {
@@ -45,7 +45,7 @@ void BeginOn(Core& at, CoreGroup& cores, std::uint64_t value_bytes, Beginning* m
     writer->set_revocable();
     made->writer = OwnedByCore(cores, at.id(), *std::move(writer));
   }
-  // Says what it waits for, if it does, and writes nothing.
+  // Writes nothing, but lets the store note what the writer waits for.
   if (made->writer->waits()) (void)made->writer->Write(0, {});
   if (made->writer->refused()) {
     made->status = Status(StatusCode::kResourceExhausted, std::string(kMemoryAndDevicesFull));
@@ -77,7 +77,7 @@ Result<LocalValueWriter> LocalValueWriter::Begin(CoreGroup& cores, CoreId core,
       core, [made, &cores, value_bytes](Core& at) { BeginOn(at, cores, value_bytes, made.get()); },
       deadline);
   if (!ran.ok()) {
-    // Its place in the line is for others.
+    // Frees its place in the line for other waiters.
     (void)cores.Post(core, [made](Core&) {
       made->given_up = true;
       made->writer.reset();

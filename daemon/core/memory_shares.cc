@@ -14,13 +14,13 @@ std::uint64_t BytesOf(const storage::Store& store) {
   return store.payload_bytes() + store.size() * kRecordOverheadBytes;
 }
 
-// At most: those of a queue by arrival are half as long.
+// Upper bound: keys of a queue by arrival have half of this.
 constexpr std::uint64_t kItemKeyBytes = 16;
 
 std::uint64_t GrowthOfPushed(Bytes list) {
   std::uint64_t bytes = 0;
   wire::PushedItem item;
-  // What is malformed is refused by the handler.
+  // The handler refuses malformed items.
   while (!list.empty() && wire::TakePushedItem(&list, &item).ok()) {
     bytes += item.value.size() + kItemKeyBytes + kRecordOverheadBytes;
   }
@@ -49,7 +49,8 @@ std::uint64_t GrowthAtMost(const OperationContext& context) {
     case Opcode::kAppend:
       break;
     case Opcode::kApply:
-      value_bytes = limits::kFunctionValueBytesMax;  // What it makes is known afterwards.
+      value_bytes =
+          limits::kFunctionValueBytesMax;  // The size of the result is known only afterwards.
       break;
     case Opcode::kPush:
       if (context.upload != nullptr) value_bytes = context.upload->value_bytes();
@@ -62,7 +63,7 @@ std::uint64_t GrowthAtMost(const OperationContext& context) {
   return operation.key.size() + value_bytes + kRecordOverheadBytes;
 }
 
-// The same for the record that is there now.
+// Returns by how much the operation exceeds the present record.
 std::uint64_t Growth(const OperationContext& context, std::uint64_t at_most) {
   const wire::Operation& operation = context.operation;
   if (!context.partition.IsOneOf(storage::kRecordKinds)) return at_most;

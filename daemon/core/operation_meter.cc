@@ -66,7 +66,8 @@ void OperationMeter::CountFrame(const Reception& to, const std::vector<Planned>&
   }
 }
 
-// By the namespace of its first operation: frames of several with one of `sync` are rare.
+// Uses the namespace of the first operation: frames with several namespaces, one of them `sync`,
+// are rare.
 void OperationMeter::CountCommitted(const CommitWaiter& waiter) {
   if (waiter.opcode == wire::Opcode::kNone) return;
   const std::uint64_t duration_ns = clock_.MonotonicNs() - waiter.received_ns;

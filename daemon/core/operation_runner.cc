@@ -49,7 +49,7 @@ WaitFor OperationRunner::Run(const Planned& planned, std::size_t reserved_bytes,
     upload = streams_->FindUpload(to.session, operation.get(wire::Argument::kUpload));
   }
   Reply reply;
-  TP_DCHECK(!store_.blocked());  // Else what this one does would be taken for not done.
+  TP_DCHECK(!store_.blocked());  // Otherwise this operation's work would be taken for not done.
   store_.BeginRun();
   Execute({.partition = *planned.partition,
            .operation = operation,
@@ -74,7 +74,7 @@ WaitFor OperationRunner::Run(const Planned& planned, std::size_t reserved_bytes,
     if (const std::uint64_t wait = responder_.CommitWaitOf(*planned.partition); wait != 0)
       Responder::RequireCommit(wait, to);
   }
-  // The room of answers behind this one that need it is not for the text of a failure.
+  // Room that later answers need is not available for the text of a failure.
   Bytes& text = reply.answer.value;
   if (reply.answer.code != StatusCode::kOk && to.rooms_behind > 0) {
     text = text.first(std::min(text.size(), room));
@@ -85,8 +85,8 @@ WaitFor OperationRunner::Run(const Planned& planned, std::size_t reserved_bytes,
   return WaitFor::kNothing;
 }
 
-// Returns what the operation that has just run has to wait for. An operation that waits has met
-// something that is not in DRAM, and has changed nothing.
+// Returns the wait condition of the operation that has just run. A waiting operation has met
+// records that are not in DRAM, and has changed nothing.
 WaitFor OperationRunner::WaitsOnStore(Reply* reply) {
   if (store_.blocked()) {
     const StatusCode lost = store_.TakeLost();

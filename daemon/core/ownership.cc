@@ -35,7 +35,7 @@ storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space,
   options.partition_count = static_cast<std::uint32_t>(space.partitions.size());
   if (options.partition_count != 0) {
     options.prefilter = PrefilterOf(space);
-    // Under admission most of what is expected is only marked, and never has a record.
+    // With admission most expected keys are only marked, and never have a record.
     if (options.prefilter.kind != storage::PrefilterKind::kAdmit) {
       options.expected_records = space.options.expected_items / options.partition_count;
     }
@@ -48,7 +48,7 @@ storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space,
                                    options.partition_count)
                          .value_or(FilterShape{});
   }
-  // Lanes have equal parts of it, and the first ones what is left over.
+  // Lanes get equal parts of the capacity; the first lanes get the remainder.
   const std::uint64_t capacity = space.options.capacity;
   options.queue.capacity = capacity / std::max(options.partition_count, 1u) +
                            (index < capacity % std::max(options.partition_count, 1u) ? 1 : 0);
@@ -78,12 +78,13 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self, bool may_
     return place.node == self && place.core == core_ &&
            place.state != placement::PartitionState::kLost;
   };
-  // What the new map no longer gives us is closed first: its memory may be needed for what it
-  // gives.
+  // Closes the partitions that the new map takes away first: their memory may be needed for new
+  // partitions.
   std::vector<PartitionId> gone;
   if (map_ != nullptr) {
     for (const auto& [id, space] : map_->namespaces) {
-      // Maps share what has not changed: a change costs what it changes, however many there are.
+      // Maps share unchanged namespaces, so the cost follows the changes and not the number of
+      // namespaces.
       const auto now = map->namespaces.find(id);
       if (self == self_ && now != map->namespaces.end() && now->second == space) continue;
       for (std::uint32_t i = 0; i < space->partitions.size(); ++i) {
@@ -111,7 +112,7 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self, bool may_
         }
         continue;
       }
-      // It was asked for when all of it was here, and its owner's term is replaced by the next one.
+      // The move was requested when the copy was complete, and the next term replaces its owner's.
       if (const storage::Partition* incoming = store_.FindIncoming(partition);
           incoming != nullptr && incoming->term().value() + 1 == place.term.value()) {
         store_.Adopt(partition, place.term);
@@ -183,7 +184,7 @@ Verdict Ownership::CheckSlow(PartitionId partition, Term term) const {
     if (map_ != nullptr && map_->dropped.contains(partition.space())) {
       return {Verdict::Kind::kRefuse, nullptr, StatusCode::kNotFound};
     }
-    // An ordered one may have been split by that map.
+    // That map may have split an ordered partition.
     const auto space = map_ == nullptr ? nullptr : map_->Find(partition.space());
     if (space != nullptr && space->ranges == nullptr)
       return {Verdict::Kind::kRefuse, nullptr, StatusCode::kInvalidArgument};

@@ -36,8 +36,8 @@ class RangeTarget {
   bool waits() const { return parcels_.empty() || move_->out_of_memory.load(); }
   bool complete() const { return complete_; }
 
-  // The partition was taken from here: another node has its number, or its namespace was dropped.
-  // Or one of its records cannot be read.
+  // Gives up: another node has the partition's number, its namespace was dropped, or a record
+  // cannot be read.
   void Fail() {
     failed_ = true;
     std::uint64_t bytes = 0;
@@ -52,8 +52,8 @@ class RangeTarget {
     }
   }
 
-  // What the next change is for cannot be read. Before the range is cut all of it stays where it
-  // is; afterwards the one key answers so here too.
+  // The record of the next change cannot be read. Before the cut the whole range stays at the
+  // source; after it only this key is unreadable here too.
   void Unreadable() {
     if (move_->stage.load() != RangeMove::Stage::kCut) return Fail();
     log::Error(
@@ -67,7 +67,7 @@ class RangeTarget {
     at_ = 0;
   }
 
-  // Applies what has come, in its order. True: there is more to do at once.
+  // Applies the received changes in order. Returns true if there is more to do at once.
   bool Slice(std::uint64_t end_ns) {
     storage::Partition* held = store_.Find(move_->to);
     if (held == nullptr) {

@@ -102,7 +102,7 @@ bool RangeSource::OnMap() {
   if (held->term() == move_->term) return false;
   held->RemoveObserver(this);
   attached_ = false;
-  // Another grant than the one that was asked for.
+  // The grant differs from the requested one.
   if (held->bounds().end != move_->key || copied_up_to_.has_value()) {
     Fail();
     return false;
@@ -115,7 +115,7 @@ bool RangeSource::OnMap() {
 bool RangeSource::Slice(std::uint64_t end_ns) {
   if (over_) return false;
   storage::Partition* held = Held();
-  // Nobody takes what is copied; what was cut is the target's all the same.
+  // The target no longer takes copies; records that were cut belong to the target all the same.
   const bool is_refused = !cut_ && move_->stage.load() == RangeMove::Stage::kFailed;
   if (held == nullptr || is_refused) {
     Fail();
@@ -187,7 +187,7 @@ bool RangeSource::CopySlice(storage::Partition& partition) {
   return true;
 }
 
-// False: none is left.
+// Returns false if no large value is left.
 bool RangeSource::LargeSlice(storage::Partition& partition) {
   if (!sending_.has_value()) {
     if (large_.empty()) return false;
@@ -214,7 +214,7 @@ bool RangeSource::LargeSlice(storage::Partition& partition) {
   return true;
 }
 
-// False: the key is gone, or has a small value, which the stream has told.
+// Returns false if the key is gone or has a small value, which is in the stream.
 bool RangeSource::BeginLarge(storage::Partition& partition, const std::string& key) {
   storage::ScanOptions options;
   const std::string behind = key + '\0';

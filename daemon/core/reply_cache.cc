@@ -7,7 +7,7 @@
 
 namespace tidepool::daemon {
 namespace {
-// Enough for the frames that one client has in flight at once; more are freed.
+// Enough for the frames that one client has in flight; further frames are freed.
 constexpr std::size_t kSpareFramesMax = 32;
 }  // namespace
 
@@ -61,8 +61,8 @@ void ReplyCache::Uncount(const CachedReply& frame) {
 
 void ReplyCache::ReleaseBelow(std::uint64_t below) {
   if (below <= ack_watermark_) return;
-  // Ids are dense, so walking them costs one look-up per finished frame; a client that jumps far
-  // ahead is served by one pass over what is kept.
+  // Ids are dense, so walking them costs one look-up per finished frame. For a client that jumps
+  // far ahead, one pass over the cached frames is cheaper.
   if (below - ack_watermark_ > frames_.size()) {
     for (auto at = frames_.begin(); at != frames_.end();) {
       if (at->first < below) {

@@ -16,7 +16,7 @@ constexpr std::uint64_t kLooksPerCoreMin = 1'024;
 constexpr std::uint64_t kLooksPerPartitionMin = 64;
 constexpr std::uint64_t kResidenceSliceNs = 100'000;
 
-// Of one core; only a task of it touches this, or who waits for the task.
+// State of one core's count; only the core's task, or the caller that waits for it, touches this.
 struct Looking {
   struct Entry {
     PartitionId id;
@@ -31,7 +31,7 @@ void Begin(Core& core, NamespaceId space, std::uint64_t looks_max, Looking* look
   looking->begun = true;
   std::vector<PartitionId> ids;
   core.store().ForEachPartition([&](Partition& held) {
-    // A copy in the making is nobody's yet.
+    // Skips an incomplete copy, which has no owner yet.
     const bool counts = held.id().space() == space && held.kind() != Kind::kBloom;
     if (counts && !core.dispatcher().ownership().importing(held.id())) ids.push_back(held.id());
   });

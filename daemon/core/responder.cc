@@ -84,7 +84,7 @@ void Responder::Conclude(const Planned& planned, Reply& reply, std::size_t room,
 
 void Responder::ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room,
                               Reception& to) {
-  // An insert that finds its key has what it wanted, and so has a change "if present" of none.
+  // An insert that finds its key, or a change "if present" that does not, is not a failure.
   const StatusCode code = reply.answer.code;
   const bool is_wanted = code == StatusCode::kAlreadyExists ||
                          (code == StatusCode::kNotFound &&
@@ -99,9 +99,9 @@ void Responder::ConcludeQuiet(const Planned& planned, const Reply& reply, std::s
 }
 
 void Responder::PostApplied(Reception& to) {
-  // Read again: a daemon that was stopped in the middle must not answer after another has taken
-  // over. The connection goes with the answers, as its frames would stay open for ever: the client
-  // comes back, asks again, and gets what is kept or a refusal.
+  // Checks the lease again: a daemon that was stopped in the middle must not answer after its
+  // successor has taken over. Closes the connection too, because its frames would stay open for
+  // ever. The client attaches again, repeats its request, and gets the cached answer or a refusal.
   if (!lease_.ValidAt(clock_.MonotonicNs())) {
     to.sink.Discard();
     return sessions_->Disconnect(to.session);
@@ -114,8 +114,8 @@ void Responder::PostApplied(Reception& to) {
   to.sink.Flush();
 }
 
-// After a device has failed nothing that was not durable will be: changes are refused, and reads
-// show what is in memory, so that it can be staged out.
+// After a device failure nothing more becomes durable: changes are refused. Reads show the content
+// of memory, so that it can be staged out.
 std::uint64_t Responder::CommitWaitOf(const storage::Partition& partition) const {
   const std::uint64_t position = store_.TakeCommitWait(partition);
   return position == 0 || store_.commit_failed() != StatusCode::kOk ? 0 : position;
@@ -181,15 +181,15 @@ void Responder::SendCommitted(CommitWaiter* waiter, bool is_durable) {
   session->awaiting_commit_bytes -= waiter->bytes;
   // A client that has come back over another connection has asked again, and waits as well.
   if (session->connection != waiter->connection || session->endpoint == nullptr) return;
-  // What will never be durable, or may be another's by now, is not told. As the connection goes,
-  // the client asks again over a new one, and hears what has become of it (ReplayGroup).
+  // Does not answer changes that will never be durable or whose partition may have another owner by
+  // now. The client repeats its request over a new connection and learns the outcome (ReplayGroup).
   if (!is_durable || !lease_.ValidAt(clock_.MonotonicNs())) return sessions_->Disconnect(*session);
   for (auto& frame : waiter->frames) (void)worker_->Send(session->endpoint, std::move(frame));
   StartDownloads(*session, waiter->frame_id, &waiter->downloads);
   meter_.CountCommitted(*waiter);
 }
 
-// The group ran before the device failed, so it is not known if its changes outlive the daemon.
+// The group ran before the device failed, so it is unknown whether its changes outlive the daemon.
 bool Responder::EndUnknown(std::uint16_t g, Reception& to) {
   if (to.kept->commit_position <= store_.durable_position() ||
       store_.commit_failed() == StatusCode::kOk) {

@@ -89,7 +89,7 @@ Session* Sessions::FindByEndpoint(transport::Endpoint* endpoint) {
 }
 
 void Sessions::Touch(Session& session, std::uint64_t now_ns) {
-  // The shared word costs a cache miss, so it is written once a second.
+  // Writes once a second, because the shared word costs a cache miss.
   constexpr std::uint64_t kStepNs = 1'000'000'000;
   if (now_ns < session.last_heard_ns + kStepNs) return;
   session.last_heard_ns = now_ns;
@@ -105,11 +105,11 @@ void Sessions::Disconnect(Session& session) {
   Touch(session, now_ns);
 }
 
-// Over the connection that there is, or a new one, which is then left.
+// Sends over the present connection, or over a new one that is then left open.
 void Sessions::Tell(Session& session) {
   if (session.endpoint == nullptr || !session.endpoint->alive()) {
     Close(session);
-    // Of a client that died this one is lost, too.
+    // Connects anew; if the client has died, this connection breaks too.
     auto fresh = worker_.Connect(session.worker_address);
     if (!fresh.ok()) return;
     session.endpoint = *fresh;
@@ -155,12 +155,12 @@ bool Sessions::Waits(const Session& session) {
          (session.event_waiters > 0 && session.endpoint != nullptr);
 }
 
-// Has memory set aside for so much, or as much of it as there is.
+// Reserves memory for this many bytes, or as much of it as there is.
 void Sessions::FitHeap(std::uint64_t cached_bytes) {
   const std::uint64_t other_bytes = buffers_.bytes() + worker_.memory_bytes();
   heap_.Fit(cached_bytes + other_bytes);
   const std::uint64_t covered = heap_.bytes() - std::min(heap_.bytes(), other_bytes);
-  // Little enough not to count: one session that has all it may have is never too much.
+  // One session's maximum is always allowed, because it is small.
   cached_bytes_limit_ =
       std::min(std::max<std::uint64_t>(covered, limits::kCachedReplyBytesMax), cached_bytes_max_);
 }
@@ -170,11 +170,12 @@ void Sessions::KeepMore(const Session& but) {
   if (cached_bytes_ > cached_bytes_limit_) ShedCached(but);
 }
 
-// An eighth less than there may be, so that the next frame does not look again.
+// Frees an eighth more than needed, so that the next frame does not search again.
 void Sessions::ShedCached(const Session& but) {
   struct Holder {
-    // A session that waits loses most: last of all. Then those of little, as ever so many of them
-    // make no room. Then who was silent longest, on all cores.
+    // Sort key. Sessions with a waiting operation lose most, so they come last. Then small
+    // sessions, because even many of them free little memory. Then sessions by the time of silence
+    // on all cores.
     bool busy;
     bool small;
     std::uint64_t heard_ns;  // Read once: other cores write it.
@@ -215,8 +216,8 @@ void Sessions::ExpireSilent(std::uint64_t now_ns) {
   constexpr std::uint64_t kSilentNs = limits::kSessionUnconnectedSeconds * 1'000'000'000ull;
   std::vector<Session*> silent;
   for (const auto& [id, session] : sessions_) {
-    // A client that waits for an answer is not silent however long it takes. One that receives a
-    // value is heard by its acknowledgements.
+    // A client that waits for an answer is not silent, however long it waits. A client that
+    // receives a value is heard by its acknowledgements.
     if (Waits(*session)) continue;
     if (now_ns > session->heard_ns->load(std::memory_order_relaxed) + kSilentNs)
       silent.push_back(session.get());

@@ -20,10 +20,10 @@ wire::FrameHeader HeaderFor(const Session& session, CoreId core, wire::FrameType
   return header;
 }
 
-// Of a part whose value has not got its memory yet.
+// A part whose value has no memory yet.
 constexpr StatusCode kWaits = StatusCode::kUnavailable;
 
-// A client whose connection has just ended sends no more, so any window will do.
+// A client whose connection has just ended sends no more, so any window is correct.
 std::size_t WindowOf(const Session& session) {
   return session.endpoint == nullptr ? limits::kStreamWindowBytes
                                      : session.endpoint->window_bytes();
@@ -58,13 +58,13 @@ void Streams::SayGoodbye(const Session& session) {
   (void)worker_.Send(session.endpoint, std::move(buffer));
 }
 
-// False: there is none, and the client has been told.
+// Returns false if there is no upload; the client is notified.
 bool Streams::BeginUpload(Session& session, const wire::StreamHeader& part) {
   session.upload.reset();  // Its memory first: the new value may need it.
   auto writer = storage::ValueWriter::Begin(store_, part.total_bytes);
   (void)store_.TakeRefused();
   if (!writer.ok()) {
-    // Where it can never fit: what would.
+    // Largest value that would fit, for a value that never can.
     const std::uint64_t fits =
         store_.checkpoints() ? storage::ValueWriter::BytesMax(store_) : std::uint64_t{0};
     Acknowledge(session, part, std::min<std::uint64_t>(fits, part.total_bytes), writer.code());
@@ -94,7 +94,7 @@ void Streams::OnPart(Session& session, const wire::StreamFrame& frame) {
   Upload& upload = *session.upload;
   if (upload.number != part.stream) return;
   const std::uint64_t total_bytes = upload.writer.value_bytes();
-  // Frames keep their order, so a gap is the client's fault.
+  // Frames keep their order, so a gap is the client's error.
   if (part.offset != upload.arrived_bytes || part.total_bytes != total_bytes ||
       (frame.data.empty() && total_bytes != 0)) {
     return end(StatusCode::kInvalidArgument);
@@ -105,7 +105,7 @@ void Streams::OnPart(Session& session, const wire::StreamFrame& frame) {
     if (code == StatusCode::kOk) return;
     if (code != kWaits) return end(code);
   }
-  // The client sends no more than a window ahead of what is acknowledged.
+  // The client sends at most a window ahead of the acknowledgements.
   if (upload.arrived_bytes - upload.received_bytes >
       limits::kStreamWindowBytes + limits::kStreamPartBytesMax) {
     return end(StatusCode::kInvalidArgument);
@@ -191,7 +191,7 @@ void Streams::OnAck(Session& session, const wire::StreamFrame& frame) {
   const bool ended =
       frame.stream.code != StatusCode::kOk || found->acked_bytes == found->reader->value_bytes();
   if (!ended) return;
-  // Nobody asks for it again, and the client's next value may wait for this memory.
+  // No client asks for the value again, and the client's next value may wait for this memory.
   if (CachedReply* const kept = session.kept.Find(found->frame_id); kept != nullptr) {
     for (CachedReply::Entry& entry : kept->entries) {
       if (entry.taken == found->reader) entry.taken = nullptr;
@@ -230,7 +230,7 @@ bool Streams::SendPart(Session& session, Download& download) {
 unsigned Streams::SendParts(std::size_t parts_max) {
   unsigned sent = 0;
   for (Session* session : sending_) {
-    // Many windows at once would let one client that does not read hold much of our memory.
+    // With many windows at once, one client that does not read would hold much of our memory.
     if (session->endpoint == nullptr ||
         session->endpoint->bytes_in_flight() >= limits::kStreamWindowBytes) {
       continue;

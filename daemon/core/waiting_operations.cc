@@ -10,9 +10,9 @@
 namespace tidepool::daemon {
 namespace {
 
-// Returns what the answer may take of the frame's allowance. It comes alone, perhaps after all
-// others: if each took the whole, the answers of one session would be far more than the client has
-// set aside. Values that do not fit are streamed.
+// Returns the bytes of the frame's allowance that the answer may use. The answer comes alone,
+// perhaps after all others: with the whole allowance for each, one session's answers would far
+// exceed the client's reservation. Values that do not fit are streamed.
 std::uint32_t ReplyShareOf(const wire::Request& request, const wire::Operation& operation) {
   const std::size_t least = wire::kReplyEntryBytes + wire::ReplyRoomOf(operation.opcode);
   const auto share = request.header.reply_bytes_max / request.operations.size();
@@ -56,8 +56,8 @@ bool WaitingOperations::FindOrQueue(const Planned& planned, const RequestAtHand&
   return !io_waiters_.empty() && QueueBehind(planned, at_hand, to);
 }
 
-// Its own bytes are within the session's credit, as those of all frames that are not answered are.
-// The memory of a streamed value is the store's, and bounded there.
+// The session's credit bounds its own bytes, as for all unanswered frames. The store bounds the
+// memory of a streamed value.
 bool WaitingOperations::MayWait(const Session& session, const wire::Operation& operation) const {
   return operation.has(wire::Argument::kWaitMs) && operation.get(wire::Argument::kWaitMs) > 0 &&
          session.event_waiters < limits::kEventWaitersPerSessionMax &&
@@ -75,7 +75,7 @@ void WaitingOperations::Add(const Planned& planned, WaitFor wait_for, const Requ
   }
 }
 
-// Sets all but what the operation waits for, and until when.
+// Sets all fields except the wait condition and the deadline.
 EventWaiter WaitingOperations::MakeWaiter(const Planned& planned, const wire::Request& request,
                                           Reception& to) {
   const wire::Operation& operation = *planned.operation;
@@ -131,7 +131,7 @@ void WaitingOperations::WakeAfterPlan(const std::vector<Planned>& plan) {
   WakeGroups();
 }
 
-// `last`: the partition whose items have just been looked at.
+// `last`: the partition whose waiters for items were just tried.
 void WaitingOperations::WakeAfter(const Planned& planned, const storage::Partition* last) {
   const PartitionId id = planned.partition->id();
   const wire::OpcodeInfo& info = wire::InfoOf(planned.operation->opcode);
@@ -147,7 +147,7 @@ void WaitingOperations::WakeAfter(const Planned& planned, const storage::Partiti
 
 void WaitingOperations::WakeGroups() {
   std::vector<ProcessGroups::Name>& groups = runner_.groups_to_wake();
-  // A member that is woken may wake others.
+  // Waking one member may wake others.
   while (!groups.empty()) {
     const ProcessGroups::Name group = groups.back();
     groups.pop_back();
@@ -159,10 +159,10 @@ EventWaiters::Outcome WaitingOperations::AttemptEvent(EventWaiter& waiter, bool 
   using Outcome = EventWaiters::Outcome;
   const std::uint64_t now_ns = clock_.MonotonicNs();
   Session* session = sessions_->Find(waiter.session);
-  if (session == nullptr) return Outcome::kAnswered;  // Nobody is left to be answered.
+  if (session == nullptr) return Outcome::kAnswered;  // No client is left to be answered.
   const bool connected = session->endpoint != nullptr;
   if (!connected && !last) return Outcome::kSkipped;
-  // A lapsed lease serves nobody; its renewal or a new map decides.
+  // A lapsed lease serves no operation; its renewal or a new map decides.
   if (!lease_.ValidAt(now_ns)) return Outcome::kWaits;
   const Verdict verdict = ownership_.Check(waiter.partition, waiter.term);
   if (verdict.kind == Verdict::Kind::kHold && !last) return Outcome::kWaits;
@@ -180,7 +180,7 @@ EventWaiters::Outcome WaitingOperations::AttemptEvent(EventWaiter& waiter, bool 
     }
     if (wait_for != WaitFor::kNothing) return Outcome::kWaits;
   } else {
-    // Also for one whose client has gone away for the moment: nothing may be taken for it now.
+    // Also for a client that is disconnected for the moment: nothing may be removed for it now.
     Reply reply;
     reply.answer.code = StatusCode::kDeadlineExceeded;
     if (verdict.kind == Verdict::Kind::kRefuse) reply.answer.code = verdict.code;

@@ -1,7 +1,7 @@
-// Operations that have met a record on a device, or no memory while some is on its way.
+// Operations that met a record on a device, or lack memory that is on its way.
 //
-// They were not executed: the store says so (CoreStore::blocked) and nothing has changed. They keep
-// their place before all later operations on their keys, and run again as a whole.
+// They were not executed: the store says so (CoreStore::blocked), and nothing has changed. They
+// keep their place before all later operations on their keys, and run again as a whole.
 #include <algorithm>
 #include <string_view>
 #include <utility>
@@ -14,11 +14,11 @@
 namespace tidepool::daemon {
 namespace {
 
-// An operation that must be answered at once, but has met a record on a device, may take so long.
+// Time for an operation that must be answered at once, but has met a record on a device.
 constexpr std::uint64_t kGraceNs = 1'000'000'000;
 
-// Operations that wait for the store are answered this long before their deadline, at most an
-// eighth of their time, so that the client hears the reason.
+// Operations that wait for the store are answered this long before their deadline, or an eighth of
+// their time if that is less, so that the client receives the reason.
 constexpr std::uint64_t kAnswerEarlyNs = 50'000'000;
 
 bool WaitsForStore(WaitFor wait_for) {
@@ -35,11 +35,11 @@ std::vector<std::uint64_t> HashesOf(const wire::Operation& operation, std::uint6
     hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
     return hashes;
   }
-  // What one client pushes keeps its order too.
+  // Pushes of one client keep their order too.
   if (operation.opcode == wire::Opcode::kPush || operation.opcode == wire::Opcode::kPushMany) {
     return {0};
   }
-  // So does what one client pops; apart from pushes, which seldom wait for a device.
+  // Pops of one client keep their order too, apart from pushes, which seldom wait for a device.
   if (operation.opcode == wire::Opcode::kPop) return {1};
   if (!wire::InfoOf(operation.opcode).keyed) return {};
   return {hash};
@@ -74,7 +74,7 @@ bool WaitingOperations::QueueBehind(const Planned& planned, const RequestAtHand&
 // `wait_for` is kNothing if it has not run yet, as it is not its turn.
 void WaitingOperations::AddIo(const Planned& planned, WaitFor wait_for,
                               const RequestAtHand& at_hand, Reception& to) {
-  // Reads are kept too while they wait, so that a copy of the frame does not charge them twice.
+  // Reads are cached too while they wait, so that a resent frame is not charged twice.
   if (to.kept == nullptr) {
     to.kept = KeepFrame(to.session, at_hand.request);
     for (const Planned& each : at_hand.plan) to.kept->fates[each.group] = GroupFate::kDone;
@@ -93,7 +93,7 @@ void WaitingOperations::AddIo(const Planned& planned, WaitFor wait_for,
 void WaitingOperations::InsertIo(std::unique_ptr<IoWaiter> waiter, WaitFor wait_for,
                                  Session& session) {
   TP_DCHECK(waiter->operation.session == session.id);
-  // A quiet group counts as one operation, and is told from others by its bytes alone.
+  // A quiet group is charged for its bytes only, not as an operation.
   if (!waiter->quiet) ++session.waiting_operations;
   waiter->held =
       std::make_shared<const HeldBytes>(session.held_bytes, waiter->operation.bytes.size());
@@ -120,7 +120,8 @@ void WaitingOperations::CountDeviceRead(IoWaiter* waiter) {
   }
 }
 
-// Runs the operation, as what it waited for has come; and then all that waited for it to end.
+// Runs the operation, because its record or memory has come; then all operations that waited for
+// its end.
 void WaitingOperations::RunIo(std::uint64_t id) {
   std::vector<std::uint64_t> turns{id};
   for (std::size_t i = 0; i < turns.size(); ++i) {
@@ -142,7 +143,7 @@ WaitFor WaitingOperations::AttemptIo(IoWaiter& io) {
   const std::uint64_t now_ns = clock_.MonotonicNs();
   Session* session = sessions_->Find(waiter.session);
   if (session == nullptr) return WaitFor::kNothing;
-  // A lapsed lease serves nobody; its renewal or a new map decides.
+  // A lapsed lease serves no operation; its renewal or a new map decides.
   if (!lease_.ValidAt(now_ns)) return WaitFor::kPartition;
   const Verdict verdict = ownership_.Check(waiter.partition, waiter.term);
   if (verdict.kind == Verdict::Kind::kHold) return WaitFor::kPartition;
@@ -170,7 +171,7 @@ WaitFor WaitingOperations::AttemptIo(IoWaiter& io) {
   return WaitFor::kNothing;
 }
 
-// The operation has read what it needed, and waits for a change of it from now on.
+// The operation has read its record, and waits for a change of it from now on.
 void WaitingOperations::MoveToEvents(EventWaiter* waiter, WaitFor wait_for, Session& session) {
   auto moved = std::make_unique<EventWaiter>();
   *moved = CopyOf(*waiter);
@@ -189,7 +190,7 @@ void WaitingOperations::MoveToIo(EventWaiter& waiter, WaitFor wait_for, Session&
   moved->operation = CopyOf(waiter);
   moved->operation.upload = std::move(waiter.upload);
   moved->operation.deadline_ns = std::max(waiter.deadline_ns, clock_.MonotonicNs() + kGraceNs);
-  // Not in the line of its key: it waits behind nobody, as before.
+  // Not in the line of its key: it waits behind no other operation, as before.
   InsertIo(std::move(moved), wait_for, session);
 }
 
@@ -217,7 +218,7 @@ void WaitingOperations::RemoveIo(std::uint64_t id, std::vector<std::uint64_t>* n
   --session->waiting_operations;
 }
 
-// The operation will not run any more; those behind it may.
+// The operation will not run any more; operations behind it may.
 void WaitingOperations::DropIo(std::uint64_t id) {
   std::vector<std::uint64_t> turns;
   RemoveIo(id, &turns);
@@ -250,7 +251,7 @@ void WaitingOperations::DropBelow(Session& session, std::uint64_t frame_id) {
     });
   }
   if (io_waiters_.empty()) return;
-  // All first: one behind another may have been given up with it.
+  // Removes all first: an operation behind another may have been given up with it.
   std::vector<std::uint64_t> turns;
   for (const std::uint64_t id : io_waiters_.Below(session.id, frame_id)) RemoveIo(id, &turns);
   for (const std::uint64_t next : turns) RunIo(next);

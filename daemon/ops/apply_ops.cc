@@ -22,7 +22,7 @@ static_assert(limits::kFunctionResultBytesMax == TIDEPOOL_FUNCTION_RESULT_BYTES_
 static_assert(static_cast<int>(wire::ValueKind::kI64) == TIDEPOOL_I64);
 static_assert(static_cast<int>(wire::ValueKind::kF64) == TIDEPOOL_F64);
 
-// Where functions write. Of the core's thread: an operation allocates nothing.
+// Buffers for functions. One per core thread, so an operation allocates nothing.
 struct Room {
   alignas(64) std::array<std::byte, limits::kFunctionValueBytesMax> value;
   alignas(64) std::array<std::byte, limits::kFunctionResultBytesMax> result;
@@ -33,7 +33,7 @@ bool Outside(const void* bytes, std::size_t count, std::size_t count_max) {
   return count > count_max || (bytes == nullptr && count != 0);
 }
 
-// One application, from the decoded operation to what becomes of the record and of the answer.
+// One application: from the decoded operation to the change of the record and the answer.
 class Application {
  public:
   Application(const OperationContext& context, Functions::Apply apply, Bytes argument, Reply* reply)

@@ -13,7 +13,7 @@ namespace {
 using storage::BloomStore;
 using wire::Argument;
 
-// Of one union operation: about 100 us, so that other clients of the core wait no longer.
+// Blocks of one union operation: about 100 us, which bounds the wait of the core's other clients.
 constexpr std::uint64_t kUnionBlocksMax = 8;
 
 void HandleBloomInsert(const OperationContext& context, Reply* reply) {

@@ -27,7 +27,7 @@ int Refuse(tidepool_update* update, std::string_view why) {
 int Store(tidepool_update* update, std::string_view value) {
   update->new_value = value.data();
   update->new_value_bytes = value.size();
-  // A counter stays one, as with CompareAndSwap, unless what is stored cannot be one.
+  // A counter stays a counter, as with CompareAndSwap, unless the new value has another size.
   if (value.size() == sizeof(std::uint64_t)) update->new_value_kind = update->value_kind;
   return TIDEPOOL_STORE;
 }
@@ -55,7 +55,7 @@ int Lesser(tidepool_update* update) {
   return KeepBetter(update, [](auto argument, auto value) { return argument < value; });
 }
 
-// Combines the argument's numbers with the value's, of which missing ones are zero.
+// Combines the argument's numbers with the value's; missing numbers count as zero.
 template <typename Number, typename Combine>
 int ForEach(tidepool_update* update, Combine combine) {
   const std::string_view value = ValueOf(*update);

@@ -42,8 +42,8 @@ ChainOutcome OutcomeOf(const Reply& reply) {
   return outcome;
 }
 
-// Runs the steps of one chain. What they return is written at once, so that a later step can take
-// it from there: the views of the store end with its next change.
+// Runs the steps of one chain. Results are written at once, so that a later step can use them: the
+// store's views end with its next change.
 class ChainRun {
  public:
   ChainRun(const OperationContext& context, const std::vector<ChainStep>& steps, MutableBytes to)
@@ -72,7 +72,7 @@ class ChainRun {
   }
 
   Bytes written() const { return writer_.written(); }
-  // The step that ended the chain; as many as there are: none did.
+  // Returns the step that ended the chain; the number of steps if none did.
   std::size_t ended_at() const { return ended_at_; }
 
  private:
@@ -163,14 +163,14 @@ void HandleChain(const OperationContext& context, Reply* reply) {
                     "was done; see kvctl namespace describe");
     }
   }
-  // Not what this answer happens to have room for: what is left out is to be the same each time.
+  // A fixed size, not the room in this answer, so that repetitions omit the same values.
   const MutableBytes scratch =
       context.scratch.first(std::min(context.scratch.size(), limits::kUnstreamedValueBytesMax));
   if (scratch.size() < limits::kUnstreamedValueBytesMax) {
     return Refuse(reply, StatusCode::kResourceExhausted,
                   "the client leaves no room for the outcomes");
   }
-  // What a step would have to wait for is met before the first one has changed anything.
+  // Meets all wait conditions of the steps before the first step changes anything.
   for (const ChainStep& step : steps) {
     context.partition.hash().Touch(step.operation.key, KeyHash(step.operation.key));
   }
@@ -182,7 +182,7 @@ void HandleChain(const OperationContext& context, Reply* reply) {
     reply->answer.code = StatusCode::kResourceExhausted;
     return;
   }
-  // Readers of the shared memory wait, so that nobody sees half of it.
+  // Readers of the shared memory wait, so they never see half of the chain.
   context.partition.SetBusy(true);
   ChainRun run(context, steps, scratch);
   run.Run();

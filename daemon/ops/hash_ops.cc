@@ -29,7 +29,7 @@ std::uint8_t FlagsOf(wire::ValueKind kind) {
   return 0;
 }
 
-// Takes over what all outcomes have: code and version.
+// Copies the fields that all outcomes have: code and version.
 void Conclude(const HashOutcome& outcome, Reply* reply) {
   reply->answer.code = outcome.code;
   reply->answer.version = outcome.version;
@@ -196,8 +196,8 @@ void HandleLength(const OperationContext& context, Reply* reply) {
   reply->answer.number = context.partition.records();
 }
 
-// Lists records into the scratch memory. A value that is too large for the list, or for what is
-// left of it when it is the first, is left out: the client gets it by its key.
+// Lists records into the scratch memory. Omits a value that is too large for a list, or for the
+// room of the first record; the client gets it by its key.
 void HandleIterate(const OperationContext& context, Reply* reply) {
   const wire::Operation& operation = context.operation;
   const bool keys_only = (operation.get(Argument::kOptions) & wire::kIterateKeysOnly) != 0;
@@ -205,9 +205,10 @@ void HandleIterate(const OperationContext& context, Reply* reply) {
       operation.get(Argument::kOperand) == 0 ? ~0ull : operation.get(Argument::kOperand);
   std::byte* at = context.scratch.data();
   const std::size_t kept = std::min(context.scratch.size(), wire::kUnreadableEntryBytes);
-  std::byte* const end = at + (context.scratch.size() - kept);  // For what cannot be read.
+  std::byte* const end =
+      at + (context.scratch.size() - kept);  // Room for the count of unreadable records.
   absl::InlinedVector<std::byte*, 64> ends;  // Behind each record, since some may be thrown away.
-  bool no_room = false;                      // Not even for one record.
+  bool no_room = false;                      // There is no room even for one record.
   const auto visit = [&](const storage::RecordView& record) {
     wire::ListedRecord listed = ListedOf(record, keys_only);
     if (ends.empty() && listed.bytes() > static_cast<std::size_t>(end - at)) {

@@ -17,10 +17,11 @@ using wire::RangeRest;
 
 constexpr std::string_view kOtherPartition = "the range does not begin in the addressed partition";
 
-// Of one erasing operation: about 300 us, so that other clients of the core wait no longer.
+// Records of one erasing operation: about 300 us, which bounds the wait of the core's other
+// clients.
 constexpr std::uint64_t kEraseRecordsMax = 512;
 
-// False: the answer says why there is no such range.
+// Returns false if there is no such range; the answer says why.
 bool RangeOf(const wire::Operation& operation, std::uint64_t allowed, storage::KeyRange* range,
              Reply* reply) {
   const std::uint64_t options = operation.get(Argument::kOptions);
@@ -107,8 +108,8 @@ class Lister {
     at_ = wire::AppendRecord(unreadable, at_);
   }
 
-  // Appends where to go on: behind `last`, or, if that finds no room, behind what is listed, which
-  // passes the same expired records again. False if there is neither.
+  // Appends the rest: the range behind `last`, or, if that does not fit, behind the last listed
+  // key, which passes the same expired records again. Returns false if neither fits.
   bool AppendRest(Bytes last) {
     RangeRest rest{RangeRest::Kind::kBehindKey, last};
     if (lists_ && (AsText(last) == AsText(last_key_) || rest.bytes() > left() + 1)) {
@@ -121,8 +122,9 @@ class Lister {
     return true;
   }
 
-  // This partition's part is through: appends where another one's begins. If that finds no room, it
-  // goes on behind what is listed, which comes to the same end again. False if there is neither.
+  // This partition's part is complete: appends the beginning of the next part. If that does not
+  // fit, continues behind the last listed key, which reaches the same end again. Returns false if
+  // neither fits.
   bool AppendBeyond(RangeRest rest) {
     if (rest.kind == RangeRest::Kind::kDone) return true;
     if (rest.bytes() > left() + 1) {
@@ -182,8 +184,8 @@ void HandleScan(const OperationContext& context, Reply* reply) {
   reply->answer.number = lister.rest_bytes();
 }
 
-// Both are checked before anything is done: an answer that cannot say where to go on would hide
-// what was erased.
+// Checks both before any change: an answer without room for the rest would hide which keys were
+// erased.
 bool HasRoomForRest(const OperationContext& context, Reply* reply) {
   if (context.scratch.size() >= wire::kRangeRestBytesMax) return true;
   Refuse(reply, StatusCode::kInvalidArgument, "no room for a key in the answer; allow 60 KiB");
@@ -196,14 +198,15 @@ void ConcludeRange(const OperationContext& context, const RangeProgress& progres
   reply->answer.number = progress.records;
   RangeRest rest = beyond;
   if (!progress.done) {
-    TP_CHECK(progress.last.has_value());  // Else the client would ask for the same for ever.
+    TP_CHECK(
+        progress.last.has_value());  // Otherwise the client would repeat the same request for ever.
     rest = {RangeRest::Kind::kBehindKey, *progress.last};
   }
   std::byte* const end = wire::StoreRangeRest(rest, context.scratch.data());
   reply->answer.value = Bytes(context.scratch.data(), end);
 }
 
-// Whether all that the partition holds is asked for.
+// Returns true if the range covers the whole partition.
 bool IsWhole(const storage::KeyRange& range, const storage::Partition& partition) {
   const storage::KeyBounds& bounds = partition.bounds();
   return AsText(range.begin) == bounds.begin && !range.after_begin &&
@@ -239,7 +242,7 @@ void HandleEraseRange(const OperationContext& context, Reply* reply) {
   RangeProgress progress =
       context.partition.ordered().EraseRange(part.range, kEraseRecordsMax, context.now_ms, &code);
   if (context.store.blocked()) return;
-  // What is erased is told; the next operation meets the same lack of memory first.
+  // Reports the erased records; the next operation meets the lack of memory first.
   if (code != StatusCode::kOk && !progress.last.has_value()) {
     return Refuse(reply, code, "no memory to erase with; delete something by its key first");
   }

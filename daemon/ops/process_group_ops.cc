@@ -14,7 +14,7 @@ ProcessGroups::Place PlaceOf(const OperationContext& context) {
           context.partition.term(), context.may_wait};
 }
 
-// The outcome's bytes do not outlast the groups' next change, so they are copied.
+// Copies the outcome's bytes, because the next change of the groups overwrites them.
 void Conclude(const ProcessGroups::Outcome& outcome, const OperationContext& context,
               Reply* reply) {
   reply->wakes = outcome.wakes;

@@ -121,8 +121,7 @@ ProcessGroups::Instance* ProcessGroups::MakeInstance(const Place& place, std::ui
   return list.back().get();
 }
 
-// One whose members are gone without a word, most likely: nobody has met there for the longest
-// time.
+// Drops the group that was not used for the longest time; most likely its members died.
 void ProcessGroups::DropOldest() {
   const Key* oldest_key = nullptr;
   const Instance* oldest = nullptr;
@@ -146,7 +145,7 @@ void ProcessGroups::EraseInstance(const Key& key, const Instance* instance) {
   if (found->second.empty()) names_.erase(found);
 }
 
-// Members that asked for no rank get those that are left, in the order of their coming.
+// Members that asked for no rank get the free ranks in order of arrival.
 void ProcessGroups::Form(Instance* instance, Term term) {
   std::vector<Member> by_rank(instance->size);
   std::vector<bool> taken(instance->size);
@@ -175,7 +174,7 @@ void ProcessGroups::Form(Instance* instance, Term term) {
   instance->members = std::move(by_rank);
   instance->id_of_rank = {};
   instance->missing.clear();
-  // The term grows with each start of the daemon, so no number comes again.
+  // The term grows with each start of the daemon, so each number is unique.
   instance->id = (std::uint64_t{term.value()} << 32) | ++formed_;
 }
 
@@ -236,7 +235,7 @@ ProcessGroups::Outcome ProcessGroups::Join(const Place& place, const wire::JoinR
   return outcome;
 }
 
-// kOk, or why it is not one of them.
+// Returns kOk, or why the caller cannot be a member.
 ProcessGroups::Outcome ProcessGroups::AddMember(Instance* forming, const Place& place,
                                                 const wire::JoinRequest& join) {
   if (const auto taken = forming->id_of_rank.find(join.rank); taken != forming->id_of_rank.end()) {
@@ -257,7 +256,7 @@ ProcessGroups::Outcome ProcessGroups::AddMember(Instance* forming, const Place& 
   return {};
 }
 
-// One that has not left before.
+// The member has not left before.
 void ProcessGroups::RemoveMember(Instance* instance, Member* member) {
   member->left = true;
   --instance->present;
@@ -277,8 +276,7 @@ void ProcessGroups::Break(Instance* instance, StatusCode code, std::string why) 
   }
 }
 
-// Contributions are combined in the order of ranks, so that sums of floating-point numbers are the
-// same in each run.
+// Combines contributions in the order of ranks, so that floating-point sums are equal in each run.
 void ProcessGroups::Complete(Instance* instance) {
   const wire::CollectiveCall& call = instance->call;
   std::vector<std::byte>& result = instance->result;
@@ -304,7 +302,7 @@ void ProcessGroups::Complete(Instance* instance) {
   ++instance->step;
 }
 
-// The one who asks is told, and those who wait are to be.
+// Breaks the group: answers the caller, and marks its waiters to be answered.
 ProcessGroups::Outcome ProcessGroups::BreakFor(Instance* instance, std::string why) {
   Break(instance, StatusCode::kInvalidArgument, std::move(why));
   Outcome outcome = Failed(instance->broken, instance->why);
@@ -312,8 +310,8 @@ ProcessGroups::Outcome ProcessGroups::BreakFor(Instance* instance, std::string w
   return outcome;
 }
 
-// A call whose answer was lost; or whose time was up before the others came, and then the member
-// may have gone on to another call: the result of this one is not what it asks for.
+// A repeated call: its answer was lost, or its time was up before the other members came. In the
+// second case the member may have gone on to another call, which needs another result.
 ProcessGroups::Outcome ProcessGroups::Repeated(Instance* instance, const wire::MeetRequest& meet) {
   if (meet.call != instance->done) {
     return BreakFor(instance, NameOf(instance->members[meet.rank]) + " calls " +
@@ -390,7 +388,7 @@ ProcessGroups::Outcome ProcessGroups::Leave(const Place& place, const wire::Leav
   const auto found = names_.find(key);
   if (found == names_.end()) return outcome;
   for (const auto& instance : found->second) {
-    // Who gave up joining does not know whether the group has formed meanwhile.
+    // A client that gave up joining does not know whether the group has formed meanwhile.
     if (leave.instance != 0 && instance->id != leave.instance) continue;
     Member* member = FindMember(instance.get(), leave.member);
     if (member == nullptr || member->left) continue;
@@ -409,7 +407,7 @@ void ProcessGroups::Suspect(SessionId session, std::uint64_t now_ns) {
   if (instances_ > 0) suspects_.push_back({session, now_ns});
 }
 
-// True if somebody who waits is to be told.
+// Returns true if waiters must be answered.
 bool ProcessGroups::LoseMembers(Instance* instance, absl::FunctionRef<bool(SessionId)> is_lost) {
   bool lost = false;
   for (Member& member : instance->members) {

@@ -57,7 +57,7 @@ void HandlePush(const OperationContext& context, Reply* reply) {
   reply->answer.number = outcome.id;
 }
 
-// All or nothing: what is malformed in the middle must not leave a half behind.
+// Checks all items first: a malformed item must not leave half of the push behind.
 bool CountItems(Bytes pushed, std::uint64_t* items, std::uint64_t* value_bytes) {
   wire::PushedItem item;
   for (*items = *value_bytes = 0; !pushed.empty(); ++*items) {
@@ -95,7 +95,7 @@ void HandlePushMany(const OperationContext& context, Reply* reply) {
     outcome = queue.Push(item.value, options, context.now_ms);
     if (context.store.blocked()) {
       if (taken == 0) return;
-      context.store.SkipWanted();  // What was pushed stands, and the queue was full behind it.
+      context.store.SkipWanted();  // The pushed items stay; the queue was full behind them.
     }
     if (outcome.code != StatusCode::kOk) break;
     if (taken == 0) rest.first_id = outcome.id;
@@ -132,7 +132,7 @@ class ItemLister {
     at_ = wire::AppendDeliveredItem(listed, at_);
     return true;
   }
-  // One whose value is streamed; alone in its answer.
+  // Adds an item whose value is streamed; it is alone in its answer.
   bool AddStreamed(const QueueItem& item) {
     TP_CHECK(empty());
     wire::DeliveredItem listed = HeaderOf(item);
@@ -206,13 +206,13 @@ void ListItems(const OperationContext& context, Reply* reply, Deliver deliver) {
   }
   reply->answer.value = lister.bytes();
   reply->answer.has_number = true;
-  // Also for what stopped it: who asks again is told.
+  // Also set for a failure that ended the list: the next request reports it.
   const bool more = progress.more || lister.full() || progress.code != StatusCode::kOk;
   reply->answer.number = more ? 1 : 0;
 }
 
-// A pop of none, with a wait: kOk as soon as an item is ready. For who waits on several queues at a
-// time, and takes from one.
+// A pop of no items with a wait: kOk as soon as an item is ready. For clients that wait on several
+// queues and pop from the first that has an item.
 void AwaitItem(const OperationContext& context, Reply* reply) {
   QueueStore& queue = context.partition.queue();
   queue.ReleaseOverdue(context.now_ms);

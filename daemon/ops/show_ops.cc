@@ -15,7 +15,7 @@ using wire::Argument;
 static_assert(sizeof(storage::DirectView) == wire::kDirectViewBytes);
 static_assert(wire::kShownKeyBytesMax >= transport::kRemoteKeyBytesMax);
 
-// For who reads from another node: the piece that holds the offset it names.
+// For readers on other nodes: shows the piece that holds the requested offset.
 std::size_t ShowRemotely(const OperationContext& context, std::byte* to) {
   wire::ShownMemory shown;
   const std::uint64_t until_ns = context.store.shown_lease_ns();
@@ -34,8 +34,8 @@ std::size_t ShowRemotely(const OperationContext& context, std::byte* to) {
   return wire::StoreShownMemory(shown, to);
 }
 
-// Of filters, too. Without the argument it is for who is on this node, who can map the memory; any
-// other learns nothing but numbers from it.
+// Also for filters. Without the argument the reader is on this node and can map the memory; for
+// other readers the numbers are useless.
 void HandleShow(const OperationContext& context, Reply* reply) {
   const auto view = context.store.ViewOf(context.partition);
   if (!view.has_value() || context.scratch.size() < wire::kShownBytesMax) {

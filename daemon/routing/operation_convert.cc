@@ -262,7 +262,7 @@ void ToProto(const OperationOutcome& from, wire::Opcode opcode, v1::OperationRes
   to->set_value_bytes(from.value_omitted ? from.number : from.value.size());
   to->set_value_omitted(from.value_omitted);
   if (from.value_omitted || !from.has_number) return;
-  to->set_number(static_cast<std::int64_t>(from.number));  // Ttl: all ones is -1, for ever.
+  to->set_number(static_cast<std::int64_t>(from.number));  // For Ttl, all bits set is -1: for ever.
   if (IsFetch(opcode) && from.value_kind == wire::ValueKind::kF64) {
     to->set_number_f64(std::bit_cast<double>(from.number));
   }

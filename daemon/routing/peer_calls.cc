@@ -82,7 +82,7 @@ PeerCalls::Outcome PeerCalls::OutcomeOf(const Call& call) {
   const wire::Receipt receipt = FromProto(call.response.receipt());
   for (std::size_t i = 0; i < call.opcodes.size(); ++i) {
     outcomes.push_back(FromProto(call.response.results(static_cast<int>(i)), call.opcodes[i]));
-    // All are of one partition.
+    // All operations are on one partition.
     if (outcomes.back().code == StatusCode::kOk) outcomes.back().receipt = receipt;
   }
   return outcomes;

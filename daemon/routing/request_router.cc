@@ -13,8 +13,8 @@ namespace tidepool::daemon {
 namespace {
 
 constexpr std::uint64_t kSyncMs = 1000;
-// What an answer may take on its way back to the caller: peers that do not answer are given up so
-// much before the caller's deadline, or a tenth of its time.
+// Time for the answer's way back to the caller: silent peers are given up this long before the
+// caller's deadline, or a tenth of its time if that is less.
 constexpr std::uint64_t kAnswerMarginNs = 250'000'000;
 
 // Returns when peers are given up. The time between `deadline` and `answer_by` is for two answers,
@@ -27,12 +27,12 @@ Deadline PeersDeadline(Deadline deadline, std::optional<Deadline> answer_by) {
   return Deadline(deadline.at_ns() + (later_ns - deadline.at_ns()) / 2);
 }
 
-// Peers work at once, and each may answer with what is left of the whole answer, up to so many
-// times; behind that it is split over them, in proportion to what they are asked.
+// Peers work at the same time. Up to this number, each may use the whole rest of the answer; beyond
+// it the rest is divided in proportion to their operations.
 constexpr std::size_t kPeersWithAllOfTheAnswer = 8;
 
-// Whether what it answers cannot be had again: its room in the answer is set aside before it is
-// sent.
+// Returns true if the answer cannot be had again: its room in the answer is reserved before
+// sending.
 bool AnswersOnce(const wire::Operation& operation) {
   return operation.opcode == wire::Opcode::kTake || operation.opcode == wire::Opcode::kPop ||
          operation.opcode == wire::Opcode::kPeek || operation.opcode == wire::Opcode::kApply;
@@ -111,17 +111,17 @@ Result<std::vector<OperationOutcome>> RequestRouter::ExecuteAt(
   return outcome;
 }
 
-// One call of Execute.
+// State of one Execute.
 struct RequestRouter::Batch {
-  // The operations of one partition that are with its owner.
+  // Operations of one partition that were sent to its owner.
   struct Part {
     std::vector<std::size_t> indices;
-    Epoch known;  // Of the map by which they were sent.
+    Epoch known;  // Epoch of the map they were sent by.
     std::size_t answer_bytes_max = 0;
     bool reserved = false;  // These bytes were set aside.
   };
-  // A part ends. What an old map has led astray is to be sent again, and what had no room in the
-  // part's share has a second try with what the others have left.
+  // Ends a part. Operations refused for an old map are sent again. Operations without room in the
+  // part's share get a second try with the room that the others left.
   void End(const Part& part, PeerCalls::Outcome result) {
     if (part.reserved) left_bytes += part.answer_bytes_max;
     if (part.reserved && result.ok()) MarkForLater(part, *result);
@@ -187,11 +187,11 @@ struct RequestRouter::Batch {
   std::vector<OperationOutcome> outcomes;
   enum class Try : std::uint8_t { kFirst, kNext, kSecond };
   std::vector<Try> tries;
-  const std::size_t all_bytes;     // Of the answer,
-  std::size_t left_bytes;          // and what is left of it.
+  const std::size_t all_bytes;     // Room of the whole answer,
+  std::size_t left_bytes;          // and the rest of it.
   std::vector<std::size_t> again;  // To be started,
   std::vector<std::size_t> later;  // and when all that is under way has ended.
-  Epoch known;                     // Of the newest map that was refused.
+  Epoch known;                     // Epoch of the newest map that was refused.
   std::shared_ptr<const placement::Namespace> space;
   std::vector<Part> parts;  // By tag.
 };
@@ -227,13 +227,14 @@ void RequestRouter::StartAll(Batch* batch) {
   if (!found.ok()) return batch->EndAll(indices, found.status());
   batch->space = *std::move(found);
   const Kind kind = batch->space->kind;
-  // Their owners would refuse them too, but know neither the namespace's name nor what to advise.
+  // The owners would refuse these operations too, but they know neither the namespace's name nor a
+  // remedy.
   const auto refused = std::stable_partition(indices.begin(), indices.end(), [&](std::size_t i) {
     return (wire::InfoOf(batch->operations[i].opcode).kinds & MaskOf(kind)) != 0;
   });
   for (auto index = refused; index != indices.end(); ++index) {
     const wire::OpcodeInfo& info = wire::InfoOf(batch->operations[*index].opcode);
-    // Its name is that of the wire and the SDK: kvctl and others that ask call it otherwise.
+    // Uses the wire's and the SDK's name of the operation; kvctl may call it differently.
     batch->EndAll({*index}, WrongKind(batch->name, kind, "this", info.kinds));
   }
   indices.erase(refused, indices.end());
@@ -248,7 +249,7 @@ void RequestRouter::StartAll(Batch* batch) {
   // Order per key is kept, since a key's operations share a partition and stay in order there.
   struct OfPartition {
     std::vector<std::size_t> indices;
-    std::size_t once = 0;  // Those whose answer cannot be had again.
+    std::size_t once = 0;  // Operations whose answer cannot be had again.
   };
   std::map<std::uint32_t, OfPartition> by_partition;
   std::size_t once = 0;
@@ -268,7 +269,7 @@ void RequestRouter::StartAll(Batch* batch) {
       if (part.once > 0) {
         StartPart(batch, partition, std::move(part.indices), all_bytes / once * part.once, true);
       } else if (once > 0) {
-        // With what those have left of the answer.
+        // Retried with the room that earlier parts leave.
         batch->later.insert(batch->later.end(), part.indices.begin(), part.indices.end());
       } else if (ours) {
         StartPart(batch, partition, std::move(part.indices), batch->left_bytes, false);
