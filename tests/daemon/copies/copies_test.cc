@@ -3,6 +3,7 @@
 #include "daemon/copies/copies.h"
 
 #include <catch2/catch.hpp>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <random>
@@ -288,6 +289,26 @@ TEST_CASE("FramesOfStrangersAndGarbageDoNothing") {
   REQUIRE(pair.source->copies.Hold(*pair.job) == StatusCode::kOk);
   REQUIRE(pair.PumpUntil(Stage::kWhole));
   pair.ExpectEqual();
+}
+
+// Both sides run on one thread, so this is the processor time of source and target together.
+TEST_CASE("RateOfACopy", "[.rate]") {
+  const auto use = GENERATE(transport::TransportUse::kAuto, transport::TransportUse::kUcx);
+  const std::size_t bytes = GENERATE(64, 4'096);
+  Pair pair(use);
+  const std::string value(bytes, 'v');
+  const std::uint64_t records = (100u << 20) / (bytes + 64);
+  for (std::uint64_t i = 0; i < records; ++i) {
+    REQUIRE(pair.source_store->Put("key" + std::to_string(i), value).code == StatusCode::kOk);
+  }
+  const std::clock_t begin = std::clock();
+  pair.Begin(1);
+  REQUIRE(pair.PumpUntil(Stage::kFollowing));
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  const double payload = static_cast<double>(records * bytes);
+  WARN((use == transport::TransportUse::kAuto ? "ring, " : "ucx, ")
+       << bytes << " B: " << payload / seconds / 1e6 << " MB of values per processor second, "
+       << static_cast<double>(records) / seconds / 1e6 << " M records");
 }
 
 }  // namespace

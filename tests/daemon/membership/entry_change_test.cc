@@ -151,7 +151,7 @@ TEST_CASE("AnyOrderOfRequestsKeepsOneOwnerAndRisingVersions") {
   std::vector<v1::ChangePartitionRequest> sent;
   std::map<int, std::uint64_t> incarnations = {{0, 1}, {1, 1}, {2, 1}};
   int taken = 0;
-  for (int i = 0; i < 2'000; ++i) {
+  for (int i = 0; i < 400; ++i) {
     const placement::PartitionPlace before = cluster.Place();
     const PartitionEntry entry_before = cluster.Entry();
     if (random() % 40 == 0) {
@@ -192,7 +192,7 @@ TEST_CASE("AnyOrderOfRequestsKeepsOneOwnerAndRisingVersions") {
       REQUIRE(copy.incarnation == incarnations[copy.node.value()]);
     }
   }
-  CHECK(taken > 100);
+  CHECK(taken > 20);
 }
 
 }  // namespace
