@@ -1,5 +1,5 @@
-// kvd: a node of a Tidepool service. Reads its options, starts the node, waits for a signal. Or, as
-// kvd check and kvd inspect, looks at what a node has left.
+// kvd: a node of a Tidepool service. Reads its options, starts the node, waits for a signal. As kvd
+// check and kvd inspect, reads the devices of a stopped node.
 #include <malloc.h>
 #include <unistd.h>
 
@@ -80,9 +80,9 @@ void PrintConfig(const LoadedOptions& loaded) {
   std::fprintf(stdout, "%s\n", line.c_str());
 }
 
-// Bounds the heaps that malloc keeps for threads: one for each core and a few for gRPC's threads,
-// which free in a heap what another thread has allocated there. By default they are 8 per CPU, and
-// 20 MiB of a node with two cores lay free in them.
+// Bounds the heaps that malloc keeps for threads: a heap per core and a few for gRPC's threads,
+// which often free memory that another thread has allocated. The default is 8 per CPU, which left
+// 20 MiB free and unused on a node with two cores.
 void BoundHeaps(std::uint32_t cores) {
   constexpr int kHeapsOfServices = 2;
   mallopt(M_ARENA_MAX, static_cast<int>(cores) + kHeapsOfServices);
@@ -91,7 +91,7 @@ void BoundHeaps(std::uint32_t cores) {
 int Serve(const LoadedOptions& loaded) {
   BoundHeaps(loaded.options.cores);
   if (!loaded.options.log_file.empty()) {
-    // The log would make missing folders; a mistyped one had better be said.
+    // Reports a mistyped folder; the log would create it.
     const Status there = cluster_file::CheckFolderOf(loaded.options.log_file, "write the log");
     if (!there.ok()) return Fail(there, kWrongUsage);
   }
@@ -107,7 +107,7 @@ int Serve(const LoadedOptions& loaded) {
   if (!threads.ok()) return Fail(threads, kFailed);
   RouteGrpcLog();
   std::signal(SIGPIPE, SIG_IGN);
-  // Static: the watcher never ends, so what it uses must not either.
+  // Static, because the watcher never ends and uses it.
   static StopSignal stop;
   static SignalWatcher watcher(
       {.linger_ms = loaded.options.linger_ms, .is_on_terminal = isatty(STDERR_FILENO) == 1}, &stop);

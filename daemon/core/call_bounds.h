@@ -20,7 +20,7 @@ inline constexpr std::size_t kLoadTextBytesMax = 1024 * 1024;
 static_assert(kLoadTextBytesMax + kLoadRecordsMax * 24 <= 4 * 1024 * 1024);
 // Operations of a call that a core runs in one go, some 200 us, before it serves its other clients.
 inline constexpr std::size_t kSliceOperations = 256;
-inline constexpr std::size_t kSliceBytes =
-    1024 * 1024;  // Bytes of values put and copied in one go.
+// Bytes of values put and copied in one go.
+inline constexpr std::size_t kSliceBytes = 1024 * 1024;
 
 }  // namespace tidepool::daemon

@@ -49,8 +49,8 @@ std::uint64_t GrowthAtMost(const OperationContext& context) {
     case Opcode::kAppend:
       break;
     case Opcode::kApply:
-      value_bytes =
-          limits::kFunctionValueBytesMax;  // The size of the result is known only afterwards.
+      // The size of the result is known only afterwards.
+      value_bytes = limits::kFunctionValueBytesMax;
       break;
     case Opcode::kPush:
       if (context.upload != nullptr) value_bytes = context.upload->value_bytes();

@@ -11,8 +11,8 @@ namespace tidepool::daemon {
 namespace {
 
 constexpr std::size_t kNameBytesMax = 64;
-constexpr std::uint32_t kFunctionsMax =
-    1024;  // Per shared object; a larger number shows that the table is not one.
+// Per shared object; a larger number shows that the table is not one.
+constexpr std::uint32_t kFunctionsMax = 1024;
 constexpr const char* kSymbol = "tidepool_functions";
 
 bool IsName(std::string_view name) {

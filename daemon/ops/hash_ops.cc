@@ -147,8 +147,8 @@ void HandleFetch(const OperationContext& context, Reply* reply) {
 
 void HandleCompareAndSwap(const OperationContext& context, Reply* reply) {
   const wire::Operation& operation = context.operation;
-  const auto expected_bytes =
-      static_cast<std::size_t>(operation.get(Argument::kExpectedBytes));  // Checked by the decoder.
+  // Checked by the decoder.
+  const auto expected_bytes = static_cast<std::size_t>(operation.get(Argument::kExpectedBytes));
   Conclude(context.partition.hash().CompareAndSwap(
                operation.key, context.hash, operation.value.first(expected_bytes),
                operation.value.subspan(expected_bytes), context.now_ms),
@@ -205,8 +205,8 @@ void HandleIterate(const OperationContext& context, Reply* reply) {
       operation.get(Argument::kOperand) == 0 ? ~0ull : operation.get(Argument::kOperand);
   std::byte* at = context.scratch.data();
   const std::size_t kept = std::min(context.scratch.size(), wire::kUnreadableEntryBytes);
-  std::byte* const end =
-      at + (context.scratch.size() - kept);  // Room for the count of unreadable records.
+  // Room for the count of unreadable records.
+  std::byte* const end = at + (context.scratch.size() - kept);
   absl::InlinedVector<std::byte*, 64> ends;  // Behind each record, since some may be thrown away.
   bool no_room = false;                      // There is no room even for one record.
   const auto visit = [&](const storage::RecordView& record) {

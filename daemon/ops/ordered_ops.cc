@@ -198,8 +198,8 @@ void ConcludeRange(const OperationContext& context, const RangeProgress& progres
   reply->answer.number = progress.records;
   RangeRest rest = beyond;
   if (!progress.done) {
-    TP_CHECK(
-        progress.last.has_value());  // Otherwise the client would repeat the same request for ever.
+    // Otherwise the client would repeat the same request for ever.
+    TP_CHECK(progress.last.has_value());
     rest = {RangeRest::Kind::kBehindKey, *progress.last};
   }
   std::byte* const end = wire::StoreRangeRest(rest, context.scratch.data());
