@@ -263,8 +263,9 @@ bool Copies::urgent() const {
 
 bool Copies::Slice(std::uint64_t budget_ns) {
   if (fetching_) return false;
-  const bool more = Work(Clock::Real().MonotonicNs() + budget_ns);
-  if (!store_.blocked()) return more;
+  has_more_ = Work(Clock::Real().MonotonicNs() + budget_ns);
+  if (!store_.blocked()) return has_more_;
+  has_more_ = false;
   fetching_ = true;
   store_.Fetch([this, budget_ns] {
     fetching_ = false;

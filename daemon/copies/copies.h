@@ -81,8 +81,10 @@ class Copies {
   bool active() const;
   // Clients wait for its end.
   bool urgent() const;
-  // True: there is more to do at once.
+  // Returns has_more().
   bool Slice(std::uint64_t budget_ns);
+  // True: the last slice had more to do at once.
+  bool has_more() const { return has_more_; }
 
  private:
   struct Outbox {
@@ -108,6 +110,7 @@ class Copies {
   std::vector<std::unique_ptr<Outbox>> outboxes_;
   std::vector<std::unique_ptr<CopyInbox>> inboxes_;
   bool fetching_ = false;
+  bool has_more_ = false;
   std::uint64_t next_alive_ns_ = 0;
 };
 

@@ -213,9 +213,9 @@ unsigned Core::FillCopies(std::uint64_t now_ns) {
   const bool beside_clients = now_ns < clients_seen_ns_ + 2 * kMoveIntervalNs;
   if (!beside_clients || now_ns >= next_copy_ns_ || copies.urgent()) {
     next_copy_ns_ = now_ns + kMoveIntervalNs;
-    copies_have_more_ = copies.Slice(kSliceNs);
+    (void)copies.Slice(kSliceNs);
   }
-  return copies_have_more_ ? 1 : 0;
+  return copies.has_more() ? 1 : 0;  // An idle core does not sleep on it.
 }
 
 // True if there is more to do at once, so that an idle core does not sleep on it.

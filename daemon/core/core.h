@@ -93,7 +93,6 @@ class Core {
   unsigned rounds_without_clock_ = 0;
   std::uint64_t next_move_ns_ = 0;
   std::uint64_t next_copy_ns_ = 0;
-  bool copies_have_more_ = false;       // So that an idle core does not sleep on it.
   std::uint64_t clients_seen_ns_ = 0;   // When a client's frame was last noticed, while copies are
   std::uint64_t copy_frames_seen_ = 0;  // filled: by the count of frames.
   std::string worker_address_;

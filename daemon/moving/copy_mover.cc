@@ -90,7 +90,7 @@ class CopyMover {
   const PartitionId id_;
   const Term term_;
   std::string name_;        // For people.
-  bool is_others_ = false;  // The coordinator said so; the map will, too.
+  bool is_others_ = false;  // By the coordinator's answer; the map follows.
   CoreId core_;
   CoreId target_core_;
   placement::Node target_;
@@ -277,7 +277,7 @@ void CopyMover::EndJob(Copies::Ending ending) {
                     [ending, job = job_](Core& at) { at.dispatcher().copies().End(*job, ending); });
 }
 
-// So that the entry does not name a copy that nobody fills.
+// Without this, the entry would name a copy that nobody fills.
 void CopyMover::ForgetCopy() {
   for (int i = 0; i < kForgetTries && !node_.moves.stopping(); ++i) {
     const Answer answer = Ask({Step(v1::EntryStep::WHAT_DROP)});
@@ -395,7 +395,7 @@ Result<Epoch> CopyMover::Run() {
   const Status filled = Fill();
   auto moved = filled.ok() ? HandOver() : Result<Epoch>(filled);
   // A daemon that stops may have been granted away: it runs nothing any more.
-  // What is another node's now stays held back until the map says so.
+  // Another node's partition stays held back until the newer map comes.
   if (moved.ok() || is_others_) {
     EndJob(Copies::Ending::kMoved);
   } else if (!node_.moves.stopping()) {
