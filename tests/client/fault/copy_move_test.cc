@@ -333,7 +333,8 @@ TEST_CASE("The owner dies in the middle: it is down as without a move", "[copies
                 ->AcceptLoss(&call, request, &response)
                 .ok());
   }
-  RequireOk(map.Put("new", "1", {.timeout = kWait}).status());
+  // The client hears of it with its next map.
+  REQUIRE(WaitUntil([&] { return map.Put("new", "1", {.timeout = kWait}).ok(); }));
   const Status moved = fixture.Start(0, 2, 1)->End();
   INFO(moved.ToString());
   CHECK(moved.ok());

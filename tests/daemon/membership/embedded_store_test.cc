@@ -119,7 +119,8 @@ TEST_CASE("AStateOfVersionOneIsRead") {
 }
 
 TEST_CASE("EntriesAreKept") {
-  const ClusterState state = ExampleState(3);
+  ClusterState state = ExampleState(3);
+  state.entries.begin()->second.copies = {{NodeId(0), 2, CoreId(3), true}};
   const auto read = DecodeState(EncodeState(state), "x");
   REQUIRE(read.ok());
   CHECK(read->entries == state.entries);
@@ -180,6 +181,7 @@ std::vector<ClusterState> ThreeStates() {
   states[2] = states[1];
   states[2].map.epoch = Epoch(3);
   states[2].map.namespaces.erase(NamespaceId(8));
+  states[2].entries.clear();
   states[2].map.nodes[0].incarnation = 8;
   states[2].nodes[0].mark = "other";
   return states;

@@ -35,7 +35,7 @@ inline ClusterState ExampleState(std::uint64_t epoch) {
       {NodeId(0), CoreId(1), Term(5), placement::PartitionState::kActive, Term(3)}};
   space->losses = {{0, Term(3), true, Lsn(), 17}, {1, Term(4), false, Lsn(Term(4), 99), 18}};
   state.map.namespaces.emplace(space->id, space);
-  state.entries[PartitionId(space->id, 1)] = {6, {{NodeId(0), 2, CoreId(3), true}}};
+  state.entries[PartitionId(space->id, 1)] = {6, {}};
   return state;
 }
 
