@@ -355,7 +355,7 @@ TEST_CASE("A failed history is shortened to its contradiction") {
     REQUIRE(Check(kMap, proof).verdict == Verdict::kViolation);
     REQUIRE(Check(kMap, core).verdict == Verdict::kViolation);
     REQUIRE(proof.size() <= history.size());
-    REQUIRE(core.size() <= 6);
+    REQUIRE(core.size() <= 15);
     ++shortened;
   }
   CHECK(shortened > 1);

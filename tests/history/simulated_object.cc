@@ -75,7 +75,9 @@ void SimulatedObject::ChooseForMap(Operation* operation) {
   operation->a = 1000 * ++values_;
   if (operation->call == Call::kFetchAdd)
     operation->a = static_cast<std::int64_t>(random_.Below(3));
-  if (operation->call == Call::kPutIfVersion) operation->b = static_cast<std::int64_t>(versions_);
+  // No record has version 0.
+  if (operation->call == Call::kPutIfVersion)
+    operation->b = std::max<std::int64_t>(1, static_cast<std::int64_t>(versions_));
   if (operation->call == Call::kCompareAndSwap) {
     operation->b = operation->a;
     const auto at = map_.find(operation->key);
