@@ -245,6 +245,7 @@ void TakeOfOneThatLeavesMemory(const StoreOptions& options, test::Random* random
   constexpr int kTries = 10;
   for (int i = 0; i < kTries; ++i) {
     QueueFixture fixture(options);
+    fixture.clock_goes_on = true;
     TakeAgainAndAgain(fixture, random, large_bytes, changes_max, rounds);
     if (fixture.core->counters().spill.spilled_segments > 0 && fixture.fetches > 0) return;
   }
