@@ -136,7 +136,8 @@ class Queues(kvctl_support.KvctlTest):
         self.bad(2, "namespace", "migrate", "moves", "7")
         self.bad(2, "namespace", "migrate", "moves", "there")
         self.bad(3, "namespace", "migrate", "nowhere", "1", says="nowhere")
-        self.bad(2, "namespace", "migrate", "default", "1", says="only queues")
+        self.make("sorted", kind="ordered")
+        self.bad(2, "namespace", "migrate", "sorted", "1", says="is of kind ordered, whose records stay")
 
     def test_a_queue_may_have_lanes(self):
         self.make("wide", options=("--lanes", "3", "--capacity", "30"))

@@ -656,10 +656,10 @@ std::vector<Verb> NamespaceVerbs() {
       {"namespace move",
        "move partitions of a hash namespace, queue or filter to another node, under load",
        "Records of a volatile hash namespace are copied while they are used. Operations wait only "
-       "for the last changes, at most for --timeout (default: 10 s). Nothing is lost or counted "
-       "twice. Ctrl-C ends the present partition's move; it then stays where it was. Namespaces "
-       "of kind ordered, durable ones, and those with prefilter admit do not move. Queues and "
-       "filters move as by namespace migrate.",
+       "for the last changes, at most for --timeout (default: 10 s). No change is lost or counted "
+       "twice while both nodes live. Ctrl-C ends the present partition's move; it then stays where "
+       "it was. Namespaces of kind ordered, durable ones, and those with prefilter admit do not "
+       "move. Queues and filters move as by namespace migrate.",
        {name},
        {{"--to", "NODE", "its number, see kvctl status, or local"},
         {"--from", "NODE", "only partitions of this node (default: of all nodes)"}},

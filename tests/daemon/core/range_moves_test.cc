@@ -101,7 +101,7 @@ TEST_CASE("ChangesAreHeldBackWhileTheTargetIsTooFarBehind") {
 }
 
 TEST_CASE("WhatHasLeftMakesRoomForLargeValuesThatAreStillToCome") {
-  Fixture fixture(128ull << 20);
+  Fixture fixture(160ull << 20);
   const std::string value(8'000, 'v');
   std::vector<std::string> keys;
   for (int i = 0; i < 3'600; ++i) keys.push_back("n" + std::to_string(i));
