@@ -1,6 +1,7 @@
 // Daemons with a device each, which end and come back.
 #pragma once
 
+#include <grpcpp/channel.h>
 #include <stdlib.h>
 
 #include <catch2/catch.hpp>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "tests/client/sdk_fixture.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::testing {
 

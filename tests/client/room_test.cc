@@ -1,5 +1,7 @@
 // Writers of large values whose sum is many times the daemon's memory: with a device each waits for
 // its turn, and none is refused while the device has room.
+#include <grpcpp/channel.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -12,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "proto/convert/grpc_channel.h"
 #include "proto/convert/grpc_status.h"
 #include "tests/client/sdk_fixture.h"
 #include "tests/client/spilling_cluster.h"

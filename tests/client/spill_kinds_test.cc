@@ -1,4 +1,6 @@
 // Ranges and queues that are larger than the daemon's memory.
+#include <grpcpp/channel.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>

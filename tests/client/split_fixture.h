@@ -1,6 +1,8 @@
 // For tests of splits: a cluster with an ordered namespace, and splits by hand.
 #pragma once
 
+#include <grpcpp/channel.h>
+
 #include <optional>
 #include <string>
 #include <string_view>

@@ -16,6 +16,7 @@
 #include "tests/history/fault_round.h"
 #include "tests/history/minimise.h"
 #include "tests/support/random.h"
+#include "tidepool/v1/cluster.pb.h"
 
 namespace tidepool::history {
 namespace {

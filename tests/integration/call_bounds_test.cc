@@ -1,5 +1,7 @@
 // What one gRPC call may ask for and get, with real daemons: limits, pages, and values that are not
 // lost for want of room.
+#include <grpcpp/channel.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
@@ -9,7 +11,9 @@
 #include "proto/base/status.h"
 #include "tests/integration/harness.h"
 #include "tidepool/v1/bulk.grpc.pb.h"
+#include "tidepool/v1/common.pb.h"
 #include "tidepool/v1/data.grpc.pb.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::testing {
 namespace {

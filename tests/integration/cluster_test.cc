@@ -1,4 +1,6 @@
 // Nodes that form a cluster, die, stop, come back, and those that may not come in.
+#include <grpcpp/channel.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <filesystem>
@@ -7,7 +9,9 @@
 #include "proto/cluster_file/job_token.h"
 #include "proto/convert/grpc_status.h"
 #include "tests/integration/harness.h"
+#include "tidepool/v1/cluster.pb.h"
 #include "tidepool/v1/data.grpc.pb.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::testing {
 namespace {

@@ -1,5 +1,7 @@
 // Clusters whose state is in a real etcd of three members, when a coordinator, etcd's leader or all
 // of etcd dies, is stopped and goes on; and what the death of an embedded coordinator stops.
+#include <grpcpp/channel.h>
+
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -12,7 +14,9 @@
 #include "tests/integration/etcd_harness.h"
 #include "tests/integration/harness.h"
 #include "tidepool/v1/admin.grpc.pb.h"
+#include "tidepool/v1/cluster.pb.h"
 #include "tidepool/v1/data.grpc.pb.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::testing {
 namespace {

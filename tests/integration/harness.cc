@@ -1,6 +1,7 @@
 #include "tests/integration/harness.h"
 
 #include <fcntl.h>
+#include <grpcpp/channel.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -22,8 +23,12 @@
 #include "proto/cluster_file/find.h"
 #include "proto/cluster_file/job_token.h"
 #include "proto/cluster_file/tls_identity.h"
+#include "proto/convert/grpc_channel.h"
 #include "proto/convert/grpc_status.h"
 #include "tests/integration/etcd_harness.h"
+#include "tidepool/v1/cluster.grpc.pb.h"
+#include "tidepool/v1/common.pb.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 
 extern char** environ;
 

@@ -21,11 +21,19 @@
 #include <vector>
 
 #include "proto/base/clock.h"
+#include "proto/base/status.h"
 #include "proto/cluster_file/cluster_file.h"
-#include "proto/convert/grpc_channel.h"
-#include "tidepool/v1/admin.grpc.pb.h"
-#include "tidepool/v1/cluster.grpc.pb.h"
-#include "tidepool/v1/namespaces.grpc.pb.h"
+
+// The headers of gRPC are half of what a test costs to compile, and most tests use none: who calls
+// a service includes its header.
+namespace grpc {
+class Channel;
+class ClientContext;
+}  // namespace grpc
+namespace tidepool::v1 {
+enum NodeState : int;
+class StatusResponse;
+}  // namespace tidepool::v1
 
 namespace tidepool::testing {
 

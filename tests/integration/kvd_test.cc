@@ -1,5 +1,6 @@
 // One daemon as a process: its defaults, its end, and one clear line for each thing that is wrong.
 #include <arpa/inet.h>
+#include <grpcpp/channel.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -13,9 +14,14 @@
 
 #include "proto/cluster_file/file_io.h"
 #include "proto/cluster_file/find.h"
+#include "proto/convert/grpc_channel.h"
 #include "proto/convert/grpc_status.h"
 #include "tests/integration/harness.h"
+#include "tidepool/v1/admin.grpc.pb.h"
+#include "tidepool/v1/cluster.pb.h"
+#include "tidepool/v1/common.pb.h"
 #include "tidepool/v1/data.grpc.pb.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::testing {
 namespace {

@@ -11,6 +11,7 @@
 
 #include "tests/integration/etcd_harness.h"
 #include "tests/integration/harness.h"
+#include "tidepool/v1/cluster.pb.h"
 
 namespace tidepool::testing {
 namespace {

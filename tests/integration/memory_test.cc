@@ -1,4 +1,5 @@
 // Memory limits with real daemons: what a namespace may take, and what a daemon takes.
+#include <grpcpp/channel.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -12,11 +13,15 @@
 #include <sstream>
 #include <thread>
 
+#include "proto/convert/grpc_channel.h"
 #include "proto/convert/grpc_status.h"
 #include "tests/integration/harness.h"
 #include "tests/support/skip.h"
 #include "tidepool/v1/bulk.grpc.pb.h"
+#include "tidepool/v1/cluster.pb.h"
+#include "tidepool/v1/common.pb.h"
 #include "tidepool/v1/data.grpc.pb.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::testing {
 namespace {

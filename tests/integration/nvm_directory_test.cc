@@ -12,6 +12,7 @@
 #include "tests/integration/loop_disk.h"
 #include "tests/support/ordinary_user.h"
 #include "tests/support/skip.h"
+#include "tidepool/v1/cluster.pb.h"
 
 namespace tidepool::testing {
 namespace {

@@ -1,11 +1,15 @@
 // Queues over gRPC, from the node that holds them and from another.
+#include <grpcpp/channel.h>
+
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "proto/wire/queue_ops.h"
 #include "tests/integration/harness.h"
+#include "tidepool/v1/common.pb.h"
 #include "tidepool/v1/data.grpc.pb.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::testing {
 namespace {

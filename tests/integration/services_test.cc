@@ -1,5 +1,6 @@
 // The gRPC endpoint from outside: who may call what, and the control services' answers.
 #include <google/protobuf/descriptor.h>
+#include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 
@@ -10,9 +11,13 @@
 
 #include "proto/convert/grpc_status.h"
 #include "tests/integration/harness.h"
+#include "tidepool/v1/admin.grpc.pb.h"
 #include "tidepool/v1/bulk.grpc.pb.h"
+#include "tidepool/v1/cluster.grpc.pb.h"
+#include "tidepool/v1/common.pb.h"
 #include "tidepool/v1/data.grpc.pb.h"
 #include "tidepool/v1/moves.grpc.pb.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 #include "tidepool/v1/snapshots.grpc.pb.h"
 #include "tidepool/v1/staging.grpc.pb.h"
 

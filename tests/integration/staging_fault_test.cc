@@ -1,5 +1,6 @@
 // Staging when callers and daemons die, and when files cannot be read.
 #include <fcntl.h>
+#include <grpcpp/channel.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -10,6 +11,8 @@
 
 #include "proto/base/status.h"
 #include "tests/integration/staging_fixture.h"
+#include "tidepool/v1/cluster.pb.h"
+#include "tidepool/v1/staging.grpc.pb.h"
 
 namespace tidepool::testing {
 namespace {

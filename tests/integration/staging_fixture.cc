@@ -1,6 +1,7 @@
 #include "tests/integration/staging_fixture.h"
 
 #include <fcntl.h>
+#include <grpcpp/channel.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -10,6 +11,12 @@
 
 #include "proto/base/unique_fd.h"
 #include "proto/file_tree/tree_walk.h"
+#include "tidepool/v1/admin.grpc.pb.h"
+#include "tidepool/v1/bulk.grpc.pb.h"
+#include "tidepool/v1/common.pb.h"
+#include "tidepool/v1/data.grpc.pb.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
+#include "tidepool/v1/staging.pb.h"
 
 namespace tidepool::testing {
 

@@ -2,6 +2,8 @@
 // are compared.
 #pragma once
 
+#include <grpcpp/channel.h>
+
 #include <memory>
 #include <string>
 #include <string_view>

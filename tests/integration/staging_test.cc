@@ -1,4 +1,5 @@
 // Directories in and out of real daemons.
+#include <grpcpp/client_context.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -16,6 +17,7 @@
 #include "proto/manifest/keys.h"
 #include "tests/integration/staging_fixture.h"
 #include "tests/support/skip.h"
+#include "tidepool/v1/staging.pb.h"
 
 namespace tidepool::testing {
 namespace {

@@ -11,6 +11,7 @@
 #include "proto/manifest/keys.h"
 #include "tests/integration/staging_fixture.h"
 #include "tidepool/tidepool.h"
+#include "tidepool/v1/staging.pb.h"
 
 namespace tidepool::testing {
 namespace {

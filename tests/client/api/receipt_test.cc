@@ -1,4 +1,6 @@
 // What a program hears of how safe its changes are, with a real daemon that has a device.
+#include <grpcpp/channel.h>
+
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <string>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "tests/client/durable_cluster.h"
+#include "tidepool/v1/common.pb.h"
 #include "tidepool/v1/data.grpc.pb.h"
 
 namespace tidepool::testing {

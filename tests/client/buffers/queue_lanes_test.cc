@@ -19,6 +19,7 @@
 #include "tests/client/sdk_fixture.h"
 #include "tidepool/queue.h"
 #include "tidepool/tidepool.h"
+#include "tidepool/v1/cluster.pb.h"
 
 namespace tidepool::testing {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "proto/base/limits.h"
 #include "tests/client/sdk_fixture.h"
+#include "tidepool/v1/cluster.pb.h"
 
 namespace tidepool::testing {
 namespace {

@@ -1,5 +1,6 @@
 // Hash namespaces that move from node to node while programs change them, also when a node dies in
 // the middle: each acknowledged change counts once, and one node serves in the end.
+#include <grpcpp/channel.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,8 @@
 #include "proto/convert/grpc_status.h"
 #include "tests/client/sdk_fixture.h"
 #include "tidepool/tidepool.h"
+#include "tidepool/v1/cluster.pb.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::testing {
 namespace {

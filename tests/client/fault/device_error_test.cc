@@ -8,6 +8,7 @@
 #include "tests/client/fault/damage_fixture.h"
 #include "tests/integration/loop_disk.h"
 #include "tests/support/skip.h"
+#include "tidepool/v1/cluster.pb.h"
 
 namespace tidepool::testing {
 namespace {

@@ -1,4 +1,6 @@
 // Walks over what a device has partly lost: all that can be read is seen, and the rest counted.
+#include <grpcpp/channel.h>
+
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>

@@ -1,4 +1,6 @@
 // Consumers and producers of queues that are stopped and killed, and items that nobody loses.
+#include <grpcpp/channel.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -14,6 +16,7 @@
 #include "tests/client/api/queue_workers.h"
 #include "tests/client/sdk_fixture.h"
 #include "tidepool/tidepool.h"
+#include "tidepool/v1/cluster.grpc.pb.h"
 
 namespace tidepool::testing {
 namespace {

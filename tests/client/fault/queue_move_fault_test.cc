@@ -1,6 +1,7 @@
 // Moves of queues that are cut off: by the death of the target, the owner, a consumer or the one
 // who asked, by a coordinator that does not answer, by memory that is not there. One node serves in
 // the end, with everything, or says what it has lost.
+#include <grpcpp/channel.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -18,6 +19,8 @@
 #include "tests/client/sdk_fixture.h"
 #include "tests/support/random.h"
 #include "tidepool/tidepool.h"
+#include "tidepool/v1/cluster.pb.h"
+#include "tidepool/v1/namespaces.grpc.pb.h"
 
 namespace tidepool::testing {
 namespace {

@@ -1,4 +1,6 @@
 // Daemons that end, in good order or not, and what is there when they come back.
+#include <grpcpp/channel.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <span>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "tests/client/durable_cluster.h"
+#include "tidepool/v1/cluster.pb.h"
 #include "tidepool/v1/data.grpc.pb.h"
 
 namespace tidepool::testing {

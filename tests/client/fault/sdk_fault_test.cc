@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/client/sdk_fixture.h"
+#include "tidepool/v1/cluster.pb.h"
 
 namespace tidepool::testing {
 namespace {

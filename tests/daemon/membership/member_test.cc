@@ -5,6 +5,8 @@
 
 #include "tests/daemon/membership/coordinator_fixture.h"
 #include "tests/integration/harness.h"
+#include "tidepool/v1/cluster.pb.h"
+#include "tidepool/v1/moves.pb.h"
 
 namespace tidepool::daemon {
 namespace {
