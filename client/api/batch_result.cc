@@ -24,7 +24,7 @@ const internal::Operation& At(const internal::CallRef& call, std::size_t i, std:
 const Status* PackFailureOf(const Call& call, std::size_t i) {
   const Call::Item& item = call.items[i];
   const std::vector<Call::PackFailure>& failures = call.pack_failures();
-  // The last one that begins at the item or before it.
+  // The last entry that begins at the item or before it.
   const auto behind = std::upper_bound(
       failures.begin(), failures.end(), item, [](const Call::Item& at, const auto& failure) {
         return std::pair(at.operation, at.at) < std::pair(failure.pack, failure.first);

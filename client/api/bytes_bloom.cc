@@ -1,5 +1,4 @@
-// The operations of BytesBloom: one opcode each, as the daemon's bloom operations on the other
-// side.
+// The operations of BytesBloom. Each method has its opcode, and its handler in the daemon.
 #include "tidepool/bytes_bloom.h"
 
 #include <new>
@@ -83,7 +82,7 @@ Result<BloomEstimate> TakeEstimate(CallRef call) {
     estimate.bytes += filter.shape.bytes();
     estimate.bits_set += filter.bits_set;
   }
-  // A value that is not there is as likely in one partition as in another.
+  // An absent value is equally likely in each partition.
   estimate.false_positive_rate /= static_cast<double>(summaries->size());
   return estimate;
 }
@@ -98,7 +97,7 @@ Status UnionPartition(const Namespace& space, std::uint32_t partition, Namespace
                           Mode::kSync, options.timeout);
     const Operation& operation = Only(call);
     if (operation.code != StatusCode::kOk) return call.get()->StatusOf(operation);
-    // A piece never ends where it began, so this comes to an end whatever is answered.
+    // A piece never ends where it began, so the loop ends whatever the daemon answers.
     if (operation.number != 0 && operation.number <= cursor) {
       return Status(StatusCode::kInternal, "the daemon goes back in the filter");
     }

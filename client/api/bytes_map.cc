@@ -1,5 +1,4 @@
-// The single operations of BytesMap: one opcode each, as the daemon's hash operations on the other
-// side.
+// The single operations of BytesMap. Each method has its opcode, and its handler in the daemon.
 #include "tidepool/bytes_map.h"
 
 #include <algorithm>

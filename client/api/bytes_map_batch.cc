@@ -1,4 +1,5 @@
-// The batches of BytesMap: one block of memory per call, keys hashed here, outside of every lock.
+// The batches of BytesMap. A call has one block of memory. Keys are hashed here, outside of all
+// locks.
 #include <utility>
 
 #include "client/buffers/quiet_puts.h"
@@ -58,7 +59,7 @@ CallRef StartEachPut(const internal::Space& space, std::span<const KeyValue> rec
 CallRef StartPuts(const Namespace& handle, std::span<const KeyValue> records, Mode mode,
                   const PutOptions& options) {
   const internal::Space& space = *handle.space();
-  // As one WriteNotice for each record.
+  // Acts like a WriteNotice for each record.
   const auto note_writes = [&] {
     if (!space.minds_writes()) return;
     for (const KeyValue& record : records) {

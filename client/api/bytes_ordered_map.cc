@@ -1,5 +1,5 @@
-// The operations of BytesOrderedMap on ranges: one opcode each, as the daemon's ordered operations
-// on the other side.
+// The range operations of BytesOrderedMap. Each method has its opcode, and its handler in the
+// daemon.
 #include "tidepool/bytes_ordered_map.h"
 
 #include <utility>
@@ -80,8 +80,8 @@ Result<Entry> OneOf(const BytesOrderedMap& map, const KeyRange& range, bool reve
 KeyRange KeyRange::Prefix(std::string_view prefix) {
   KeyRange range;
   range.begin = prefix;
-  // The lowest string above all that begin so: the last byte that can be raised is, and those
-  // behind it go.
+  // Returns the lowest string above all strings with this prefix: drops trailing 0xff bytes, then
+  // raises the last byte.
   while (!prefix.empty() && prefix.back() == '\xff') prefix.remove_suffix(1);
   if (prefix.empty()) return range;
   range.end = std::string(prefix);
@@ -121,7 +121,7 @@ Result<std::uint64_t> BytesOrderedMap::EraseRange(const KeyRange& range,
   return erased;
 }
 
-// What to ask for when `used` records of the limit are there.
+// Options of the next page, after `used` records of the limit.
 ScanOptions ScanIterator::Left(std::uint64_t used) const {
   ScanOptions options = options_;
   if (options.limit != 0) options.limit -= used;

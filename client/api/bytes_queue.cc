@@ -1,5 +1,5 @@
-// The operations of BytesQueue and BytesPriorityQueue on items that leave, and on leases: as the
-// daemon's queue operations on the other side. Those that push are in bytes_queue_push.cc.
+// The operations of BytesQueue and BytesPriorityQueue on leases and on items that leave. Pushes are
+// in bytes_queue_push.cc.
 #include "tidepool/bytes_queue.h"
 
 #include <algorithm>
@@ -69,7 +69,8 @@ Status LeaseStatus(const CallRef& call, const Operation& operation) {
 
 Status TakeAcked(CallRef call) { return LeaseStatus(call, Only(call)); }
 
-// An answer without an item that is no refusal: the daemon passed thousands of expired ones.
+// True for an answer without an item that is no refusal: the daemon passed thousands of expired
+// items.
 bool PassedExpired(const CallRef& call) {
   const Operation& operation = Only(call);
   return operation.code == StatusCode::kOk && operation.result.empty();
@@ -172,8 +173,8 @@ Result<Item> BytesItems::Pop(const PopOptions& options) const {
     if (PassedExpired(call)) continue;
     const bool empty =
         Only(call).code == StatusCode::kNotFound && !call.get()->HasFailure(Only(call));
-    // Asked once before it waits: what is there needs no other session, and most pops of a busy
-    // queue find something.
+    // The first request does not wait. An item that is present needs no waiting session, and most
+    // pops of a busy queue find an item.
     if (!empty || !MayWait(space_, options)) return internal::TakeItem(std::move(call));
     call = StartPop(space_, 0, 1, options, true, Mode::kSync);
     if (!PassedExpired(call)) return internal::TakeItem(std::move(call));

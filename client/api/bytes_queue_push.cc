@@ -63,11 +63,11 @@ Future<ItemId> PushOneAsync(const Namespace& space, const PrioritizedValue& item
 
 // ---- Batches.
 
-// Items that travel in one operation: as a list, or one alone that is too large for it.
+// Items that travel in one operation: a list, or a single item that is too large for a list.
 struct Piece {
   std::size_t first = 0;
   std::size_t count = 0;
-  std::size_t bytes = 0;  // Of the list.
+  std::size_t bytes = 0;  // Bytes of the list.
   bool alone = false;
 };
 
@@ -152,7 +152,7 @@ CallRef StartPieces(const Namespace& handle, std::span<const PrioritizedValue> i
   return internal::StartCall(space, call, mode, options.timeout, bytes);
 }
 
-// Adds what became of one operation of `count` items. Returns how many of them were taken.
+// Adds the outcome of an operation of `count` items. Returns the number of accepted items.
 std::size_t AddOutcome(const CallRef& call, const Operation& operation, std::size_t count,
                        PushBatch* batch, bool* at_capacity) {
   const internal::PushedItems pushed = internal::PushedBy(call, operation, count);
@@ -171,7 +171,7 @@ Result<PushBatch> TakePushed(CallRef call) {
   return batch;
 }
 
-// One piece, and what is refused of it for capacity again, until its time to wait is over.
+// Pushes a piece. Items refused for capacity are pushed again until the time to wait is over.
 void PushPiece(const Namespace& space, std::span<const PrioritizedValue> items,
                const PushOptions& options, PushBatch* batch) {
   const internal::PushNotice notice(space);
@@ -194,7 +194,8 @@ void PushPiece(const Namespace& space, std::span<const PrioritizedValue> items,
     bool at_capacity = false;
     PushBatch outcome;
     const std::size_t taken = AddOutcome(call, Only(call), items.size(), &outcome, &at_capacity);
-    // The first one is told that the queue is full, and only who has waited that it stayed so.
+    // The first refusal says that the queue is full. Only a caller that waited learns that it
+    // stayed full.
     if (!at_capacity || (waits && until.Passed())) {
       return internal::Access::Append(batch, std::move(outcome));
     }

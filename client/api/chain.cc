@@ -34,7 +34,7 @@ class ChainCodec {
                     "a chain of " + std::to_string(chain.steps_.size()) + " steps",
                     "chains have 1 to " + std::to_string(Chain::kStepsMax) + " steps");
     }
-    // As of now: the owner looks again, before it does anything.
+    // Ranges at this moment. The owner checks them again before it executes.
     const auto ranges = space.kind == placement::Kind::kOrdered ? engine.RangesOf(space) : nullptr;
     const auto partition_of = [&](const Chain::Step& step) {
       return ranges != nullptr
@@ -96,7 +96,7 @@ class ChainCodec {
     spec.value = encoded;
     spec.timeout = options.timeout;
     spec.receipt = options.receipt;
-    // As a WriteNotice for each step.
+    // Acts like a WriteNotice for each step.
     const auto note_writes = [&] {
       if (!space.minds_writes()) return;
       for (const Chain::Step& step : chain.steps_) space.NoteWrite(step.key, false);
@@ -128,7 +128,7 @@ ChainStep& ChainStep::MayFail() {
 }
 
 void Chain::Test(std::uint8_t index, const ChainCondition& condition, bool required) {
-  // One too many, which stands for all of them: refused when the chain is executed.
+  // A single excess step stands for all of them. The execution of the chain is refused.
   if (steps_.size() > kStepsMax) return;
   TP_CHECK(condition.step() < index);
   Step& step = steps_[index];
@@ -142,7 +142,7 @@ void Chain::Test(std::uint8_t index, const ChainCondition& condition, bool requi
 ChainStep Chain::Add(std::uint8_t opcode, std::string_view key, Step step) {
   step.opcode = opcode;
   step.key = key;
-  // One too many is refused when the chain is executed.
+  // A single excess step makes the execution of the chain fail.
   if (steps_.size() <= kStepsMax) steps_.push_back(std::move(step));
   return {this, static_cast<std::uint8_t>(steps_.size() - 1)};
 }

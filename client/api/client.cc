@@ -107,8 +107,8 @@ Result<NamespaceInfo> ToInfo(const placement::Namespace& from, const placement::
   return info;
 }
 
-// Fetches the map until it has reached `at_least`; a node may learn of it later than the one that
-// was asked.
+// Fetches the map until its epoch reaches `at_least`. A node may receive the map later than the
+// node that published it.
 Status AwaitMap(Engine& engine, Epoch at_least, Deadline deadline) {
   for (;;) {
     const Status status = engine.RefreshMap(at_least, deadline);
@@ -146,7 +146,7 @@ Status AskAnyNode(Engine& engine, Ask ask) {
   return status;
 }
 
-// The number of a node on this machine, for those who ask for "local".
+// Finds the number of a node on this machine, if the caller asked for "local".
 Status ResolveHome(const Engine& engine, std::string* home) {
   if (*home != placement::kHomeLocal) return {};
   const std::string host = internal::HostName();
@@ -200,7 +200,8 @@ Result<Namespace> CreateAndOpen(const std::shared_ptr<Engine>& engine, std::stri
   return OpenById(engine, state, kind, options);
 }
 
-// One round trip over the data path, in ns: the fewest of a few, after one that connects.
+// Returns the time of a round trip over the data path, in ns: the least of a few, after a first
+// trip that connects.
 Result<std::uint64_t> MeasureNode(const std::shared_ptr<Engine>& engine, NodeId node) {
   constexpr int kRounds = 5;
   internal::SpaceState* state = nullptr;
@@ -290,7 +291,7 @@ Status Client::Migrate(std::string_view name, const Home& to, std::chrono::milli
   TP_RETURN_IF_ERROR(engine_->Usable());
   std::string number = ToString(to);
   TP_RETURN_IF_ERROR(ResolveHome(*engine_, &number));
-  // What it takes depends on what is there; the daemons bound each step of it.
+  // The time depends on the amount of data. The daemons bound each step.
   const Deadline deadline = Deadline::AfterMs(kMigrateMsMax);
   const auto hold_ms = static_cast<std::uint64_t>(std::max<std::int64_t>(hold.count(), 0));
   Epoch epoch;

@@ -1,4 +1,4 @@
-// What the codecs' templates need but not in each program: names, messages, escaping.
+// Code of the codecs that need not be a template: names, messages, escaping.
 #include <cxxabi.h>
 
 #include <cstdio>
@@ -62,7 +62,7 @@ bool TakeEscaped(std::string_view* rest, std::string* text) {
 
 void AppendTag(std::string_view tag, std::string* out) {
   out->push_back('{');
-  // "{}" is no tag: an empty one is written as what no other is written as.
+  // "{}" is no tag. An empty tag is written in a form that no other tag has.
   if (tag.empty()) out->push_back('%');
   for (const char c : tag) {
     if (c == '}') {

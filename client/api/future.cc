@@ -10,7 +10,7 @@ namespace tidepool::internal {
 
 CallRef::~CallRef() {
   if (call_ == nullptr) return;
-  // The engine goes last: its end may wait for its threads, and ends what is still under way.
+  // The engine goes last. Its end may wait for its threads, and ends the calls under way.
   const std::shared_ptr<Engine> engine = std::move(call_->keeps_engine);
   call_->Release();
 }

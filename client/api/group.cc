@@ -18,7 +18,7 @@ using wire::Opcode;
 static_assert(Group::kSizeMax == wire::kProcessGroupSizeMax);
 static_assert(Group::kContributionBytesMax == wire::kContributionBytesMax);
 
-// Of a call to a node that may be gone: nobody wants to wait for it.
+// Timeout of a call to a node that may be gone. No caller should wait long for it.
 constexpr std::chrono::milliseconds kLeaveTimeout{1'000};
 
 // Not 0, which is no member's.
@@ -107,7 +107,7 @@ Result<Group> Group::Join(Client& client, std::string_view name, std::uint32_t s
               std::string_view(label).substr(0, wire::kMemberLabelBytesMax)),
           options.timeout);
   if (!answer.ok()) {
-    state->Leave();  // The others are not to count on it.
+    state->Leave();  // The other members must not count on this process.
     return answer.status();
   }
   const Result<wire::JoinReply> joined = wire::LoadJoinReply(AsBytes(*answer));

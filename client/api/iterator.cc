@@ -1,4 +1,4 @@
-// Iteration: pages, and records one by one.
+// Iteration: pages, and single records.
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,11 +21,11 @@ using internal::Operation;
 
 Status Malformed() { return Status(StatusCode::kInternal, "the daemon answered a malformed page"); }
 
-// Of ordered namespaces: from the key on, or behind it.
+// Ordered namespaces: the page begins at the key, or after it.
 constexpr std::uint64_t kFromKey = 0;
 constexpr std::uint64_t kBehindKey = 1;
 
-// Ranges may be split meanwhile, which a walk by hashes would not survive: a page is one of a scan.
+// A page is a part of a scan. A walk by hashes would not survive the split of a range.
 CallRef StartOrderedPage(const internal::Space& space, const Cursor& from,
                          const IterateOptions& options, Mode mode) {
   KeyRange range;

@@ -8,7 +8,7 @@ namespace tidepool::internal {
 
 Status FetchOmitted(const BytesMap& map, std::chrono::milliseconds timeout, Record* record,
                     std::unique_ptr<Value>* room) {
-  // The page says that the key is there: what this process remembers may be older.
+  // The page says that the key exists. The cache of this process may be older, so read without it.
   const BytesMap plain(Namespace(map.space().space()->Plain()));
   Result<Value> value = plain.Get(record->key, {.timeout = timeout});
   if (!value.ok()) return value.status();

@@ -20,8 +20,7 @@ namespace {
 using manifest::Entry;
 using manifest::EntryType;
 
-// A file may be staged anew while it is read; who does that faster than it can be read is no
-// reader's friend.
+// Bound on retries of a file that is staged again during the read.
 constexpr int kAttemptsMax = 3;
 
 std::string Name(const BytesMap& map, std::string_view path) {
@@ -55,8 +54,8 @@ Result<Entry> FindEntry(const BytesMap& map, std::string_view path) {
                 "stage it in again");
 }
 
-// Appends a part of a sparse file, whose record leaves out the holes. False: the part's manifest
-// entry has no holes, or the content has another hash.
+// Appends a part of a sparse file. Its record leaves out the holes. Returns false if the part's
+// manifest entry has no holes, or if the content has another hash.
 bool AppendSparsePart(const BytesMap& map, const std::string& key, Bytes stored,
                       const manifest::Hash128& wanted, std::string* content) {
   const auto value = map.Get(manifest::ManifestKey(key));
@@ -80,8 +79,8 @@ bool AppendSparsePart(const BytesMap& map, const std::string& key, Bytes stored,
          manifest::HashOf(AsBytes(std::string_view(*content).substr(begin))) == wanted;
 }
 
-// kAborted: a part is not there or not what `entry` says; whether that is a loss the caller finds
-// out.
+// Returns kAborted if a part is absent or differs from `entry`. The caller finds out if data was
+// lost.
 Result<std::string> ReadParts(const BytesMap& map, std::string_view path, const Entry& entry) {
   const auto key = [&](std::size_t part) {
     return convert::StagedPartKey(path, entry.revision, static_cast<std::uint32_t>(part));

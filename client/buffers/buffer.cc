@@ -10,7 +10,8 @@
 namespace tidepool::internal {
 namespace {
 
-// What a handle remembers of failures, until it is asked: of a full queue it may be every item.
+// Bound on the failures that a handle remembers until the program asks. With a full queue every
+// item may fail.
 constexpr std::size_t kFailuresMax = 64 * 1024;
 constexpr std::size_t kFailureBytesMax = std::size_t{64} << 20;
 

@@ -1,5 +1,5 @@
-// What stands behind every buffered handle, whatever it collects: calls under way, failures, and
-// what a continuation adds in the middle of a call.
+// Base of all buffered handles: calls under way, failures, and operations that a continuation adds
+// in the middle of a call.
 //
 //   tidepool/buffered.h -> [buffer]: key_buffer, item_buffer -> engine => daemon/core/dispatcher
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace tidepool::internal {
 
-// Used by one thread at a time.
+// Thread-safety: used by one thread at a time.
 //
 // Invariant: an operation is collected, in a call under way, deferred, or counted as ended.
 class Buffer {
@@ -39,7 +39,7 @@ class Buffer {
  protected:
   // Looking at the clock costs 20 ns, as much as an operation.
   static constexpr std::uint64_t kOperationsPerLook = 32;
-  // Of one buffer: each operation of it with its header, it fits a frame.
+  // Bound on the bytes of a buffer. With a header for each operation, the buffer fits a frame.
   static constexpr std::uint32_t kBytesMax = 56 * 1024;
   static_assert(limits::kFrameHeaderBytes + limits::kGroupHeaderBytes + kBytesMax <=
                 limits::kFrameBytesMax);
@@ -47,9 +47,9 @@ class Buffer {
 
   Buffer(std::shared_ptr<Space> space, const BufferedOptions& options);
 
-  // Of the outermost call of the handle: threads run the continuations of other calls while they
-  // wait (Future::Then), and those may use this handle. What they add in the middle of one of its
-  // calls is done at the end of that.
+  // Marks the outermost call of the handle. A waiting thread runs continuations of other calls
+  // (Future::Then), and a continuation may use this handle. Its operations are deferred to the end
+  // of the outermost call.
   class Busy {
    public:
     explicit Busy(Buffer* buffer) : buffer_(*buffer) { buffer_.busy_ = true; }
@@ -63,24 +63,24 @@ class Buffer {
   bool busy() const { return busy_; }
   void Defer(std::function<void()> add) { deferred_.push_back(std::move(add)); }
 
-  // Takes in what has ended, in the order of sending, and waits until at most `flying_max` are
-  // left: each has a deadline.
+  // Takes in ended calls in the order of sending, and waits until at most `flying_max` are left.
+  // Each call has a deadline.
   void TakeIn(Flying* flying, std::size_t flying_max);
   bool IsOld(std::uint64_t since_ns, std::uint64_t now_ns) const;
-  // What failed, and of which operation; one that is named by nothing has an empty key.
+  // Notes a failure and its operation. A failure without a name has an empty key.
   void Note(BufferedFailure failure);
-  // The same of `count` that nobody can name.
+  // Notes the failure of `count` operations without names.
   void NoteUnnamed(std::uint64_t count, const Status& why);
   bool HasRoomForFailures() const;
-  // To be called by each destructor: flushes, and logs what was lost.
+  // Flushes, and logs lost operations. Each destructor must call it.
   void FlushAtEnd();
 
-  // Sends all that is collected; what is too old; and takes in all that has ended, or, with
-  // `waits`, all that is under way.
+  // Sends all collected operations, including the old ones. Takes in all ended calls, or with
+  // `waits` all calls under way.
   virtual void SendAll() = 0;
   virtual void SendOld() = 0;
   virtual void TakeInAll(bool waits) = 0;
-  // Of a call that has ended: settles its operations' accounts.
+  // Settles the accounts of the operations of an ended call.
   virtual void Settle(const CallRef& call) = 0;
   // Nothing is collected, and nothing under way.
   virtual void AtRest() {}
@@ -95,7 +95,7 @@ class Buffer {
   std::deque<std::function<void()>> deferred_;
   std::uint64_t failed_ = 0;  // Since the last Flush.
   Status first_failure_;
-  std::size_t failure_bytes_ = 0;  // Of the keys in failures_.
+  std::size_t failure_bytes_ = 0;  // Bytes of the keys in failures_.
   std::vector<BufferedFailure> failures_;
   std::vector<BufferedFailure> reported_;
 };

@@ -11,7 +11,7 @@ namespace tidepool::internal {
 using wire::Argument;
 using wire::Opcode;
 
-// A buffer of as many items as options allow is one list, unless they are large.
+// A buffer of the largest permitted number of items is one list, unless the items are large.
 static_assert(limits::kFrameOperationsMax <= wire::kPushedItemsMax);
 
 void ItemBuffer::Add(std::uint64_t priority, std::optional<std::uint64_t> ttl_ms,
@@ -48,7 +48,7 @@ void ItemBuffer::AddNow(std::uint64_t priority, std::optional<std::uint64_t> ttl
   if (counts_.operations % kOperationsPerLook == 0) SendOld();
 }
 
-// One that is too large for a list: a call of its own, behind what was collected.
+// Sends an item that is too large for a list as its own call, behind the collected items.
 void ItemBuffer::AddAlone(std::uint64_t priority, std::optional<std::uint64_t> ttl_ms,
                           std::string_view value) {
   Send();
@@ -82,7 +82,7 @@ void ItemBuffer::Send() {
   bytes_.clear();
   operations_ = 0;
   call->urgent = true;
-  // Before this one goes, so that the daemon always has something to do meanwhile.
+  // Takes answers in before the next call goes, so that the daemon always has work.
   TakeIn(&flying_, options_.buffers_in_flight - 1);
   const PushNotice notice(*space_);
   flying_.push_back(StartCall(*space_, call, Mode::kAsync, options_.timeout, bytes));
@@ -110,11 +110,12 @@ void ItemBuffer::Settle(const CallRef& call) {
   }
 }
 
-// What a streamed value was, only its number says: its call owns it, and is about to go.
+// A streamed value belongs to its call, which is about to go. The failure names only the number.
 void ItemBuffer::NoteRest(const Operation& operation, std::size_t taken, std::size_t count,
                           const Status& why) {
   if (operation.opcode != Opcode::kPushMany) {
-    // Alone, but not streamed, is one that only a list's header made too large for a list.
+    // An item may travel alone without being streamed: it fits a frame, but not with a list's
+    // header.
     const bool kept = operation.value_bytes <= limits::kUnstreamedValueBytesMax;
     const Bytes value(operation.value, kept ? operation.value_bytes : 0);
     return Note({std::string(AsText(value)), why, settled_});

@@ -1,4 +1,4 @@
-// Buffered pushes: as lists of items, all to one lane of their queue.
+// Buffered pushes: lists of items for one lane of a queue.
 //
 //   tidepool/buffered.h -> [item_buffer] -> engine -> partition queue -> core link
 //     => daemon/core/dispatcher -> daemon/ops/queue_ops
@@ -16,22 +16,22 @@
 
 namespace tidepool::internal {
 
-// Used by one thread at a time. No item has a key, so what a daemon in between could merge goes to
-// one core anyway: BufferedOptions::aggregation is not looked at.
+// Thread-safety: used by one thread at a time. Items have no key, and all of them go to one core.
+// An aggregating daemon could not merge more, so BufferedOptions::aggregation is ignored.
 //
-// Invariants: items are in lists_ in the order of Add, and calls in flying_ in that of sending; so
-// the calls settle in the order of their items, which numbers them.
+// Invariants: items are in lists_ in the order of Add. Calls are in flying_ in the order of
+// sending, so calls settle in the order of their items.
 class ItemBuffer final : public Buffer {
  public:
   ItemBuffer(std::shared_ptr<Space> space, const BufferedOptions& options)
       : Buffer(std::move(space), options) {}
   ~ItemBuffer() override { FlushAtEnd(); }
 
-  // `priority` is 0 in a queue by arrival. Without `ttl_ms`: what the namespace says.
+  // `priority` is 0 in a queue by arrival. Without `ttl_ms` the namespace's default holds.
   void Add(std::uint64_t priority, std::optional<std::uint64_t> ttl_ms, std::string_view value);
 
  private:
-  // What goes as one operation: its items' lifetimes are the same.
+  // Items of one operation. All of them have the same lifetime.
   struct List {
     std::optional<std::uint64_t> ttl_ms;
     std::size_t begin = 0;  // In bytes_.

@@ -10,16 +10,16 @@
 namespace tidepool::internal {
 namespace {
 
-// With fewer operations per core and flush a message costs more than what is in it.
+// With fewer operations per core and flush, a message costs more than its content.
 constexpr std::uint64_t kForwardBelow = 16;
-// So many flushes alone at the aggregator show that nobody else comes.
+// After this number of lonely flushes at the aggregator, no other process is expected.
 constexpr std::uint32_t kLonelyFlushesMax = 4;
 constexpr std::uint64_t kPatienceMaxNs = 4'000'000'000;
 }  // namespace
 
 KeyBuffer::KeyBuffer(std::shared_ptr<Space> space, const BufferedOptions& options)
     : Buffer(std::move(space), options), route_(space_->state()) {
-  // A pack of one operation, which may be larger than options say, fits a frame.
+  // A pack of a single operation may exceed the size in the options, but fits a frame.
   static_assert(limits::kOperationHeaderBytes + 8 + limits::kKeyBytesMax +
                     limits::kUnstreamedValueBytesMax <=
                 kBytesMax);
@@ -46,7 +46,7 @@ void KeyBuffer::LearnCores() {
   }
 }
 
-// Nothing is under way, so nothing is overtaken.
+// No call is under way, so no operation is overtaken.
 void KeyBuffer::ChooseAggregation() {
   SpaceState* const before = route_;
   route_ = space_->state();
@@ -60,8 +60,8 @@ void KeyBuffer::ChooseAggregation() {
   LearnCores();
 }
 
-// The operations since the last flush stand for those until the next one. `forwarded`: they went
-// through the aggregator.
+// The operations since the last flush predict the operations until the next flush. `forwarded`:
+// they went through the aggregator.
 bool KeyBuffer::TakesNode(bool forwarded) {
   if (options_.aggregation != Aggregation::kAuto) return options_.aggregation == Aggregation::kNode;
   if (!forwarded) owner_cores_ = cores_.size();
@@ -173,7 +173,7 @@ void KeyBuffer::Send(Core* core) {
   core->operations = 0;
   core->bytes = 0;
   call->urgent = true;
-  // Before this one goes, so that the daemon always has something to do meanwhile.
+  // Takes answers in before the next call goes, so that the daemon always has work.
   TakeIn(&core->flying, options_.buffers_in_flight - 1);
   core->flying.push_back(
       StartCall(*space_, call, Mode::kAsync, options_.timeout, bytes, ranges_.get()));
@@ -187,8 +187,8 @@ void KeyBuffer::Send(Core* core) {
   LearnCores();  // Every pack is empty now.
 }
 
-// As a WriteNotice does: again when the operations have been started, since a copy of the prefilter
-// may have been made between.
+// Acts like a WriteNotice. Repeats after the start of the operations, because a copy of the
+// prefilter may have been made in between.
 void KeyBuffer::NoteWrites(const CallRef& call) {
   for (const Operation& pack : call.get()->operations()) {
     wire::VisitKeys({pack.value, pack.value_bytes}, pack.pack_uniform, pack.pack_count,

@@ -1,5 +1,5 @@
-// Buffered operations on keys: encoded into packs, per partition, and sent together with those of
-// their core.
+// Buffered operations on keys. They are encoded into packs per partition. The packs of a core are
+// sent together.
 //
 //   tidepool/buffered.h -> [key_buffer] -> engine -> partition queue -> core link
 //     => daemon/core/dispatcher
@@ -17,26 +17,26 @@
 
 namespace tidepool::internal {
 
-// Used by one thread at a time.
+// Thread-safety: used by one thread at a time.
 //
-// Invariants: an operation is collected in the pack of its partition; of one core at most
-// buffers_in_flight calls are under way.
+// Invariants: an operation is in the pack of its partition. Each core has at most buffers_in_flight
+// calls under way.
 class KeyBuffer final : public Buffer {
  public:
   KeyBuffer(std::shared_ptr<Space> space, const BufferedOptions& options);
   ~KeyBuffer() override { FlushAtEnd(); }
 
-  // `header` without sizes; its `arguments` have one bit at most, and `word` is that one.
+  // `header` has no sizes. Its `arguments` have at most one bit, and `word` is that argument.
   void Add(wire::OperationHeader header, std::uint64_t word, std::string_view key,
            std::string_view value);
 
  private:
-  // What goes to one core.
+  // Buffered operations for one core.
   struct Core {
     const void* identity = nullptr;
-    std::vector<std::uint32_t> filled;  // Partitions whose packs hold something.
+    std::vector<std::uint32_t> filled;  // Partitions with a pack that is not empty.
     std::uint32_t operations = 0;
-    std::size_t bytes = 0;  // As if each operation had a header.
+    std::size_t bytes = 0;  // Counts each operation with a header.
     std::uint64_t since_ns = 0;
     Flying flying;
   };
@@ -64,18 +64,18 @@ class KeyBuffer final : public Buffer {
   bool forwards() const { return route_->traffic == Traffic::kForwarded; }
   std::size_t owner_cores_ = 1;           // That own a part of the namespace.
   std::uint64_t flushed_operations_ = 0;  // counts_.operations at the last Flush.
-  // Of kAuto: flushes that went through the aggregator where too few others were, and when it is
-  // tried again.
+  // State of kAuto: flushes through the aggregator that met too few other flushes, and the time of
+  // the next attempt.
   std::uint32_t lonely_flushes_ = 0;
   std::uint64_t try_again_ns_ = 0;
   std::uint64_t patience_ns_ = kPatienceMinNs;
   static constexpr std::uint64_t kPatienceMinNs = 250'000'000;
-  // Of an ordered namespace: what packs_ and core_of_ are made by, as of the map of epoch_.
+  // Ranges of an ordered namespace in the map of epoch_. packs_ and core_of_ follow them.
   std::shared_ptr<const placement::Ranges> ranges_;
   std::vector<wire::Pack> packs_;       // Index = partition.
   std::vector<std::uint32_t> core_of_;  // Index = partition, value = index of cores_.
   std::vector<std::unique_ptr<Core>> cores_;
-  std::uint64_t epoch_ = 0;  // Of the map that core_of_ was made of.
+  std::uint64_t epoch_ = 0;  // Epoch of the map behind core_of_.
 };
 
 }  // namespace tidepool::internal

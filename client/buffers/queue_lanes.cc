@@ -13,15 +13,15 @@ namespace {
 using wire::Argument;
 using wire::Opcode;
 
-// A lane that does not answer for so long, as it is being moved or its node has stopped, is looked
-// at by itself: others may have items. Doubled as long as nothing is learnt, so that a network may
-// also be slow.
+// Time after which a silent lane is asked alone, because other lanes may have items. A lane is
+// silent while it moves or its node is stopped. The time doubles while no answer comes, for slow
+// networks.
 constexpr std::chrono::milliseconds kPatience(100);
 
 struct LanesSeen {
   std::vector<std::uint32_t> with_items;  // From the handle's own on.
-  Status failure;                         // Why one did not say, if so.
-  Status silence;                         // The same, of one that has not answered.
+  Status failure;                         // Reason of a lane that failed.
+  Status silence;                         // Reason of a lane that has not answered.
 };
 
 LanesSeen AskLanes(const Namespace& space, std::chrono::milliseconds timeout) {
@@ -42,8 +42,8 @@ LanesSeen AskLanes(const Namespace& space, std::chrono::milliseconds timeout) {
   return seen;
 }
 
-// The lanes that have ready items now. `once`: the caller looks again, or has items already. Others
-// are only told that there is nothing when all lanes have said so.
+// Returns the lanes that have ready items. `once`: the caller asks again, or has items already.
+// Otherwise an empty result means that all lanes have answered.
 std::vector<std::uint32_t> LanesWithItems(const Namespace& space, std::chrono::milliseconds timeout,
                                           bool once, std::chrono::milliseconds* patience,
                                           Status* failure) {
@@ -63,7 +63,7 @@ std::vector<std::uint32_t> LanesWithItems(const Namespace& space, std::chrono::m
   }
 }
 
-// Adds items of one lane until there are enough or it has no more.
+// Adds items of a lane until the batch is full or the lane is empty.
 Status TakeFromLane(const Namespace& space, std::uint32_t lane, std::size_t items_max,
                     const PopOptions& options, ItemBatch* batch) {
   for (bool more = true; more && batch->size() < items_max;) {
@@ -74,7 +74,7 @@ Status TakeFromLane(const Namespace& space, std::uint32_t lane, std::size_t item
   return {};
 }
 
-// A wait on each lane, until one of them has an item for somebody.
+// Waits on all lanes until a lane has an item.
 void WaitForItem(const Namespace& space, std::chrono::milliseconds wait) {
   std::vector<CallRef> calls;
   for (std::uint32_t lane = 0; lane < space.partitions(); ++lane) {
@@ -136,7 +136,8 @@ Result<ItemBatch> PopFromLanes(const Namespace& space, std::size_t items_max,
       }
     }
     if (!batch.empty()) {
-      Access::EndEarly(&batch, std::move(failure));  // What was taken must not be lost with it.
+      Access::EndEarly(
+          &batch, std::move(failure));  // Items that were taken must not be lost with the failure.
       return batch;
     }
     if (!failure.ok()) return failure;

@@ -28,11 +28,11 @@ OperationHeader HeaderOf(const PutOptions& options) {
   return header;
 }
 
-// One operation to be: a pack, or a record that goes by itself.
+// A planned operation: a pack, or a record that travels alone.
 struct Planned {
   PartitionQueue* queue = nullptr;
   wire::Pack pack;
-  std::size_t pack_bytes = 0;  // As if each operation had a header.
+  std::size_t pack_bytes = 0;  // Counts each operation with a header.
   const KeyValue* alone = nullptr;
   Status refused;
 };
@@ -58,7 +58,7 @@ class Plan {
                                 ? QueueOf(space_.state(), record.key)
                                 : &space_.state()->queues[ranges_->IndexOf(AsBytes(record.key))];
     if (value_bytes > limits::kUnstreamedValueBytesMax) {
-      open_.erase(queue);  // What follows for this partition goes behind it.
+      open_.erase(queue);  // Later records of this partition go behind the full pack.
       operations_.emplace_back().alone = &record;
       operations_.back().queue = queue;
       bytes_ += record.key.size() + value_bytes;
@@ -82,7 +82,7 @@ class Plan {
   }
 
   CallRef Start(Mode mode, const PutOptions& options, std::vector<Call::Item> items) {
-    // What a synchronous call sends is this object's and the caller's for as long as it lasts.
+    // A synchronous call sends memory of this object and of the caller. Both outlast the call.
     const bool copies = mode == Mode::kAsync;
     Call* call = Call::Make(operations_.size(), copies ? bytes_ : 0);
     call->set_receipt(options.receipt);
@@ -124,8 +124,9 @@ class Plan {
   const Space& space_;
   const OperationHeader header_;
   const std::uint64_t ttl_ms_;
-  std::shared_ptr<const placement::Ranges> ranges_;  // Of an ordered namespace, as of now.
-  std::vector<Planned> operations_;                  // In the order of calling, for each partition.
+  std::shared_ptr<const placement::Ranges>
+      ranges_;                       // Ranges of an ordered namespace at this moment.
+  std::vector<Planned> operations_;  // In the order of calling, for each partition.
   std::unordered_map<PartitionQueue*, std::size_t> open_;  // The last pack of a partition.
   std::size_t bytes_ = 0;
 };

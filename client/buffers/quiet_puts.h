@@ -1,4 +1,5 @@
-// A batch of puts whose successes need not be told one by one (tidepool/promise.h): as packs.
+// A batch of puts that travels as packs, because the caller does not need each success
+// (tidepool/promise.h).
 //
 //   bytes_map_batch -> [quiet_puts] -> engine -> partition queue -> core link =>
 //   daemon/core/dispatcher
@@ -11,8 +12,8 @@
 
 namespace tidepool::internal {
 
-// Of records that are put whatever is there (PutCondition::kAlways). Each keeps a result of its
-// own, without a version. A value above 32 KiB goes by itself, and its version is told.
+// Puts records without a condition (PutCondition::kAlways). Each record has its own result, without
+// a version. A value above 32 KiB travels alone, and its result has a version.
 CallRef StartQuietPuts(const Space& space, std::span<const KeyValue> records, Mode mode,
                        const PutOptions& options);
 

@@ -17,7 +17,8 @@ namespace {
 using wire::Argument;
 using wire::Opcode;
 
-// A filter that doubles meanwhile is met with another generation; more often than so it does not.
+// Bound on restarts. A filter that doubles during the download has another generation; it does not
+// double more often than this.
 constexpr int kTriesMax = 8;
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
@@ -94,7 +95,7 @@ void AbsentCopy::Bits::Add(const Place& place) {
   }
 }
 
-// Whether the copy is too old, and asking for another one has not failed just now.
+// True if the copy is too old, and no request for another copy has failed just now.
 bool AbsentCopy::MayRefresh(std::uint64_t begun_ns, std::uint64_t now_ns) const {
   const auto age_max_ns = static_cast<std::uint64_t>(use_.age_max.count()) * 1'000'000;
   return now_ns - begun_ns > age_max_ns && now_ns - failed_at_ns_.load(kRelaxed) > age_max_ns;
@@ -118,7 +119,7 @@ bool AbsentCopy::SurelyAbsent(const Space& space, std::string_view key,
       if (refreshed || patience.count() <= 0 || !MayRefresh(bits_->begun_ns, now_ns)) return false;
     }
     if (refresher_ == std::this_thread::get_id()) return false;
-    // One thread downloads; meanwhile the others ask the owners.
+    // One thread downloads. Other threads ask the owners meanwhile.
     const std::unique_lock refresh(refresh_mutex_, std::try_to_lock);
     if (!refresh.owns_lock() || !RefreshLocked(space, patience).ok()) return false;
   }
@@ -150,8 +151,8 @@ Status AbsentCopy::RefreshLocked(const Space& space, std::chrono::milliseconds p
   return status;
 }
 
-// All filters, as the ranges of `fresh` or the number of partitions say. `timeout()` is what each
-// piece has.
+// Downloads all filters: per range of `fresh`, or per partition. `timeout()` is the time for each
+// piece.
 template <typename Timeout>
 Status AbsentCopy::DownloadAll(const Space& space, const Timeout& timeout, Bits* fresh) {
   const std::uint32_t partitions =
@@ -171,7 +172,7 @@ Status AbsentCopy::DownloadAll(const Space& space, const Timeout& timeout, Bits*
 Status AbsentCopy::Download(const Space& space, std::chrono::milliseconds patience) {
   using std::chrono::milliseconds;
   const auto until = std::chrono::steady_clock::now() + patience;
-  // What is left for the next piece.
+  // Time left for the next piece.
   const auto timeout = [&]() -> milliseconds {
     if (patience.count() == 0) return use_.timeout;
     const auto left = std::chrono::ceil<milliseconds>(until - std::chrono::steady_clock::now());

@@ -25,27 +25,27 @@ namespace tidepool::internal {
 
 class Space;
 
-// Any number of threads.
+// Thread-safety: any number of threads.
 //
-// What others write after a download began is not known here before the next one; what is written
-// through the Space that has this copy always is. A refresh alone would not see to that: an
-// operation that was called before it is sent before it too, and done when the owner answers, but a
-// streamed value arrives later, and what is called meanwhile as well. So both are noted.
+// Writes of other processes after the begin of a download are invisible here until the next
+// download. Writes through the Space that has this copy are always visible. A refresh alone would
+// not suffice for that. An operation called before the refresh is also sent before it, but a
+// streamed value arrives later, and later operations do as well. So this class notes both.
 class AbsentCopy {
  public:
-  // Longer times than kTimeoutMax mean that one.
+  // Times above kTimeoutMax are cut to kTimeoutMax.
   explicit AbsentCopy(const PrefilterUse& use)
       : use_{std::min(use.age_max, kTimeoutMax), std::min(use.timeout, kTimeoutMax)} {}
   AbsentCopy(const AbsentCopy&) = delete;
   AbsentCopy& operator=(const AbsentCopy&) = delete;
 
-  // Whether an operation may be answered here when its key is absent.
+  // True if the copy can answer the operation when its key is absent.
   static constexpr bool Answers(wire::Opcode opcode) {
     return opcode == wire::Opcode::kGet || opcode == wire::Opcode::kContains;
   }
-  // True: the key is absent, or was put by somebody else after the download began. Downloads the
-  // copy again if it is too old, for at most `patience`; 0: never. False also if that cannot be
-  // said now.
+  // True: the key is absent, or another process put it after the download began. Refreshes a copy
+  // that is too old, for at most `patience`; 0: never. Returns false also if the copy cannot answer
+  // now.
   bool SurelyAbsent(const Space& space, std::string_view key, std::chrono::milliseconds patience);
   // A key may have been written; `streamed`: its value travels apart. Before the operation is
   // started and after that.
@@ -67,19 +67,19 @@ class AbsentCopy {
   struct Bits {
     std::vector<std::vector<std::uint32_t>> partitions;  // The lanes of split blocks.
     std::uint64_t begun_ns = 0;                          // When their download began.
-    // Of an ordered namespace: which keys each of them is of. Partitions that were split since lack
-    // nothing here: their keys' bits were in the filter that was downloaded.
+    // Ranges of the keys of each filter, in an ordered namespace. Partitions that were split later
+    // lack no bit here: the downloaded filter had the bits of their keys.
     std::shared_ptr<const placement::Ranges> ranges;
 
     Place PlaceOf(std::string_view key) const;
     bool Contains(const Place& place) const;
     void Add(const Place& place);
   };
-  // What was written: kept by its key, since the next copy may have other ranges.
+  // A write. It is kept by its key, because the next copy may have other ranges.
   struct Mark {
     std::uint64_t hash = 0;
     std::uint32_t partition = 0;
-    std::string key;  // Of an ordered namespace.
+    std::string key;  // Key, in an ordered namespace.
   };
   static Mark MarkOf(const Bits& bits, const Place& place, std::string_view key);
   static void AddMark(const Mark& mark, Bits* bits);
@@ -91,13 +91,13 @@ class AbsentCopy {
   Status DownloadAll(const Space& space, const Timeout& timeout, Bits* fresh);
 
   const PrefilterUse use_;
-  std::mutex refresh_mutex_;  // Of whoever downloads.
+  std::mutex refresh_mutex_;  // Held by the thread that downloads.
   std::atomic<std::thread::id> refresher_;
-  // Guards what follows; who reads or sets single bits shares it.
+  // Guards the fields below. Threads that read or set single bits share it.
   mutable std::shared_mutex mutex_;
   std::unique_ptr<Bits> bits_;
   bool refreshing_ = false;
-  // What was written since the download under way began, and all whose values were streamed.
+  // Writes since the current download began, and all writes with streamed values.
   std::mutex marks_mutex_;
   std::vector<Mark> marks_;
   std::unordered_map<std::uint64_t, Mark> streamed_;  // By hash.

@@ -16,7 +16,7 @@ struct Piece {
   CallRef call;
 };
 
-// Takes over what was answered: `piece` goes on behind it.
+// Takes over the answer; the next piece begins behind it.
 Status TakePiece(Piece* piece, MutableBytes bits) {
   const Operation& operation = piece->call.get()->operations()[0];
   if (operation.code != StatusCode::kOk) return piece->call.get()->StatusOf(operation);

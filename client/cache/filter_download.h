@@ -14,12 +14,12 @@
 
 namespace tidepool::internal {
 
-// One operation on one partition, without a key or value. `words` in their order on the wire.
+// Starts an operation on a partition, without a key or value. `words` are in the order of the wire.
 CallRef StartAt(const Space& space, std::uint32_t partition, wire::Opcode opcode,
                 const std::vector<OperationSpec::Word>& words, Mode mode,
                 std::chrono::milliseconds timeout);
 
-// What reads a piece: its kCursor, which says from where, comes behind these words.
+// Arguments of the operation that reads a piece. Its kCursor, the place to read from, follows them.
 struct FilterReader {
   wire::Opcode opcode;
   std::vector<OperationSpec::Word> words;

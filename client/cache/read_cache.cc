@@ -31,7 +31,7 @@ void ReadCache::Insert(std::string_view key, std::uint64_t writes_before, Read r
   auto shared = std::make_shared<const Read>(std::move(read));
   Stripe& stripe = StripeOf(key);
   const std::lock_guard lock(stripe.mutex);
-  // Under the lock: a write that is noted later removes what is kept here.
+  // Checked under the lock: a write that is noted later removes this entry.
   if (writes() != writes_before) return;
   if (const auto old = stripe.old.find(key); old != stripe.old.end()) stripe.old.erase(old);
   Keep(&stripe, std::string(key), std::move(shared));

@@ -1,4 +1,4 @@
-// What was read under the promise that nobody writes (tidepool/promise.h).
+// Reads made under the promise that no process writes (tidepool/promise.h).
 //
 //   calls -> [ReadCache]
 #pragma once
@@ -18,15 +18,16 @@
 
 namespace tidepool::internal {
 
-// Any number of threads.
+// Thread-safety: any number of threads.
 //
-// Holds `bytes_max` at most: each stripe has two generations, and forgets the older one when the
-// younger one has half of the stripe's share. A record that is found moves to the younger one.
+// Holds at most `bytes_max`. Each stripe has two generations, and drops the older generation when
+// the younger generation fills half of the stripe's share. A hit moves its record to the younger
+// generation.
 class ReadCache {
  public:
-  // What a read of a key found.
+  // Result of the read of a key.
   struct Read {
-    bool found = false;  // Else there is no such key.
+    bool found = false;  // False: the key is absent.
     wire::ValueKind kind = wire::ValueKind::kBytes;
     Lsn version;
     std::string bytes;
@@ -40,8 +41,8 @@ class ReadCache {
   // Null: it was not read in this round.
   ReadPtr Find(std::string_view key);
 
-  // How many writes there were when a read begins. What it finds is kept only if there was none
-  // meanwhile, so a program finds its own writes.
+  // Returns the number of writes so far. A read is kept only if the number did not change during
+  // it, so a program finds its own writes.
   std::uint64_t writes() const { return writes_.load(std::memory_order_acquire); }
   void Insert(std::string_view key, std::uint64_t writes_before, Read read);
 
@@ -51,7 +52,7 @@ class ReadCache {
 
  private:
   static constexpr std::size_t kStripes = 16;
-  // What an entry takes beside its bytes: node, bucket, two strings, the counted object.
+  // Overhead of an entry: node, bucket, two strings, the counted object.
   static constexpr std::size_t kEntryBytes = 192;
 
   struct TextHash {

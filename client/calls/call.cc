@@ -13,8 +13,7 @@
 namespace tidepool::internal {
 namespace {
 
-// Results of a batch are packed into chunks; the first one is sized for the operations at 128 B
-// each.
+// Results of a batch are packed into chunks. The first chunk has room for 128 B per operation.
 constexpr std::size_t kChunkBytesMin = 4 * 1024;
 constexpr std::size_t kChunkBytesMax = 256 * 1024;
 constexpr std::size_t kResultBytesGuess = 128;
@@ -163,7 +162,7 @@ void Call::SetFailure(const Operation& operation, Status status) {
 
 void Operation::FillPack(PartitionQueue* to, const wire::Pack& pack, const std::byte* bytes) {
   queue = to;
-  opcode = wire::Opcode::kPut;  // A change; which ones is in the pack.
+  opcode = wire::Opcode::kPut;  // Stands for any change; the pack has the opcodes.
   value = bytes;
   value_bytes = static_cast<std::uint32_t>(pack.bytes().size());
   pack_count = static_cast<std::uint16_t>(pack.count());

@@ -1,5 +1,5 @@
-// One call of the public interface: its operations, the memory that their requests and results lie
-// in, and who waits for it.
+// A call of the public interface: its operations, the memory of its requests and results, and its
+// waiting thread.
 //
 //   bytes_map -> [Call of Operations] -> engine -> partition queue -> core link => daemon
 #pragma once
@@ -40,18 +40,18 @@ struct PartitionQueue;
 struct Round;
 struct SentFrame;
 
-// Arguments of one operation at most: Push has ttl, priority, upload and wait.
+// Bound on the arguments of an operation. Push has the most: ttl, priority, upload and wait.
 inline constexpr std::size_t kOperationWordsMax = limits::kOperationArgumentsMax;
-// What one frame asks a daemon to wait at most. An operation that waits longer is sent again: so a
-// frame is finished soon, the window of unfinished ones moves on, and the session is never silent.
+// Longest wait that a frame asks of a daemon. An operation that waits longer is sent again. Frames
+// thus finish soon, the window of unfinished frames moves on, and the session is never silent.
 inline constexpr std::uint64_t kWaitSliceMs = 1'000;
-// The same where the value goes ahead as an upload: it is uploaded again for each.
+// Longest wait of a frame whose value is uploaded ahead. Each slice uploads the value again.
 inline constexpr std::uint64_t kUploadWaitSliceMs = 10'000;
 
-// One operation, from the caller to its outcome. A few of them lie behind their Call in one block,
-// so a batch allocates once. Guarded by the client's lock while the call is under way.
+// An operation, from the caller to its outcome. Operations lie behind their Call in one block, so a
+// batch allocates once. Guarded by the client's lock while the call is under way.
 struct Operation {
-  // kSpread: a pack whose pieces are on their own ways.
+  // kSpread: the pieces of the pack travel on their own.
   enum class State : std::uint8_t { kQueued, kSent, kSpread, kEnded };
 
   Operation();
@@ -74,9 +74,9 @@ struct Operation {
   wire::ValueKind value_kind = wire::ValueKind::kBytes;
   std::uint8_t arguments = 0;
   bool pack_uniform = false;
-  std::uint16_t pack_count = 0;        // Operations in the pack; 0: it is none.
+  std::uint16_t pack_count = 0;        // Operations in the pack; 0: not a pack.
   std::uint16_t pack_left = 0;         // kSent: of these, not answered.
-  PackPiece* piece_of = nullptr;       // Of a piece of a pack.
+  PackPiece* piece_of = nullptr;       // The piece of a pack that this operation is.
   std::unique_ptr<PackPieces> pieces;  // kSpread.
 
   // Where it is.
@@ -95,17 +95,19 @@ struct Operation {
   wire::ValueKind result_kind = wire::ValueKind::kBytes;
   Lsn version;
   std::uint64_t number = 0;
-  std::string_view result;                    // Into the call's memory.
-  std::unique_ptr<std::string> large_result;  // Of a streamed value; then `result` is a view of it.
+  std::string_view result;  // Into the call's memory.
+  std::unique_ptr<std::string>
+      large_result;  // Memory of a streamed value; `result` is then a view of it.
 
   Bytes key_view() const { return {key, key_bytes}; }
   // A pack stands for many operations that were encoded before (proto/wire/pack.h): a quiet group.
   // `value` is their bytes. It is queued, refused and given up as a whole.
   bool is_pack() const { return pack_count > 0; }
   std::uint32_t count() const { return is_pack() ? pack_count : 1; }
-  // Makes it stand for what `pack` holds, whose bytes lie at `bytes` until it has ended.
+  // Makes the operation stand for the content of `pack`. The pack's bytes lie at `bytes` until the
+  // operation has ended.
   void FillPack(PartitionQueue* to, const wire::Pack& pack, const std::byte* bytes);
-  // Its keys are not known here: a pack's, or those of a chain's later steps.
+  // True for packs and for chains of several steps: their keys are not known here.
   bool may_have_any_key() const { return is_pack() || opcode == wire::Opcode::kChain; }
   bool mutates() const { return wire::InfoOf(opcode).mutates; }
   bool waits() const { return (arguments & wire::MaskOf(wire::Argument::kWaitMs)) != 0; }
@@ -119,11 +121,11 @@ struct Operation {
   // Only the time to wait may be behind it.
   void AddUploadArgument(std::uint64_t upload);
   void RemoveUploadArgument();
-  // How many arguments come before this one.
+  // Returns the number of arguments before this argument.
   std::size_t WordsBefore(wire::Argument argument) const {
     return static_cast<std::size_t>(__builtin_popcount(arguments & (wire::MaskOf(argument) - 1u)));
   }
-  // As it travels. Reuse `out`: of its words only those that are there are written.
+  // Fills `out` for the wire. `out` may be reused: only the words of present arguments are written.
   void ToWire(wire::Operation* out) const;
   // Encoded size, header included.
   std::size_t WireBytes() const {
@@ -138,11 +140,12 @@ struct Operation {
 // How a look-up says that there is nothing.
 Status NoSuchKey(std::string_view space_name);
 
-// Reference-counted: one reference of the handle (CallRef), one of the engine while it is under
-// way. Fields are guarded by the client's lock until done(), and belong to the handle afterwards.
+// Reference-counted. The handle (CallRef) has a reference, and the engine has another while the
+// call is under way. Fields are guarded by the client's lock until done(), and belong to the handle
+// afterwards.
 class Call {
  public:
-  // One reference, the handle's. `copy_bytes`: room for what Copy() takes.
+  // Returns a call with a single reference, the handle's. `copy_bytes`: room for Copy().
   static Call* Make(std::size_t operation_count, std::size_t copy_bytes);
 
   void AddReference() { references_.fetch_add(1, std::memory_order_relaxed); }
@@ -151,17 +154,17 @@ class Call {
   std::span<Operation> operations() { return {operations_, operation_count_}; }
   // Copies into this call's own memory; the sum is at most `copy_bytes`.
   const std::byte* Copy(std::string_view bytes);
-  // The same for bytes that the caller then writes.
+  // Returns room for bytes that the caller then writes.
   std::byte* Reserve(std::size_t bytes);
 
   // Any thread.
   bool done() const { return done_.load(std::memory_order_acquire); }
   void MarkDone() { done_.store(true, std::memory_order_release); }
 
-  // Keeps what `bytes` are: in `operation.result`.
+  // Copies `bytes` into `operation.result`.
   void SetResult(Operation& operation, Bytes bytes);
-  // The Status of an operation that ended with more to say than its code. Of a pack: of those of
-  // its operations that were noted as unanswered, or of all if none was.
+  // Sets the Status of an operation that ended with more than a code. A pack takes it for the
+  // operations noted as unanswered, or for all operations if the note is empty.
   void SetFailure(const Operation& operation, Status status);
   bool HasFailure(const Operation& operation) const {
     return failures_.contains(IndexOf(operation));
@@ -176,25 +179,25 @@ class Call {
   // With a `why` of kOk: SetFailure, which follows, has it.
   void AddPackFailure(const Operation& pack, std::uint32_t first, std::uint32_t count, Status why);
   const std::vector<PackFailure>& pack_failures() const { return pack_failures_; }
-  // In the order of packs and of what is in them, for who looks them up. REQUIRES: done().
+  // Sorts by pack and by place in the pack, for look-ups. REQUIRES: done().
   void SortPackFailures();
-  // Of a batch whose records travel in packs: where record i is. Empty: operation i is record i.
+  // Place of record i of a batch in packs. Empty: operation i is record i.
   struct Item {
     std::uint32_t operation = 0;
     std::uint16_t at = 0;  // In the pack.
   };
   std::vector<Item> items;
-  // Before the call is started: one of its operations will not be.
+  // Ends an operation with an error before the call is started.
   void Refuse(Operation* operation, Status why);
-  // The same: it is known here how it ends.
+  // Ends an operation before the call is started, because its outcome is known here.
   void EndHere(Operation* operation, StatusCode code) { EndUnstarted(operation, code); }
-  // kOk, the Status given, or one made of the code.
+  // Returns kOk, the Status given, or a Status made of the code.
   Status StatusOf(const Operation& operation) const;
   std::size_t IndexOf(const Operation& operation) const {
     return static_cast<std::size_t>(&operation - operations_);
   }
 
-  // Where the program wants to be told how safe its changes are; null: nowhere.
+  // Sets the receipt for the durability of the changes; null: no receipt.
   void set_receipt(Receipt* to) { receipt_to_ = to; }
   bool wants_receipt() const { return receipt_to_ != nullptr; }
   // A change of this call has succeeded; the answer's frame had `checkpoint`.
@@ -202,26 +205,27 @@ class Call {
   // In the program's own thread, once the call is done.
   void TellReceipt() const;
 
-  // Null after the handle is gone; keeps the engine alive as long as somebody may wait.
+  // Keeps the engine alive as long as a thread may wait. Null after the handle is gone.
   std::shared_ptr<Engine> keeps_engine;
   Engine* engine = nullptr;
   std::uint64_t deadline_ns = 0;
-  std::uint64_t sequence = 0;  // Of its first operation.
+  std::uint64_t sequence = 0;  // Sequence of the first operation.
   bool urgent = false;         // Is sent at once.
   // Until when its operations may wait in the daemon, in slices of kWaitSliceMs each.
   std::uint64_t wait_until_ns = 0;
-  // What it waits for is for others to do: WaitForAll does not wait for it.
+  // Other processes must act to end the wait, so WaitForAll does not wait for the call.
   bool waits_for_others = false;
-  bool deadline_extends = false;  // It is the default one: large values that come back move it.
-  std::uint32_t left = 0;         // Operations that have not ended.
-  std::uint32_t refused = 0;      // Of its operations: ended before the call was started.
+  bool deadline_extends =
+      false;  // The deadline is the default deadline, and large received values move it.
+  std::uint32_t left = 0;     // Operations that have not ended.
+  std::uint32_t refused = 0;  // Operations that ended before the call was started.
   Waiter* waiter = nullptr;
   std::function<void(CallRef)> then;
   // The engine's list of calls under way.
   Call* next = nullptr;
   Call* previous = nullptr;
-  std::string_view space_name;  // Of the engine's memory: for messages.
-  // Where what it reads is remembered, if nobody has written since; null: nowhere.
+  std::string_view space_name;  // Name for messages, in the engine's memory.
+  // The round that remembers the reads, if no write came since; null: no round.
   std::shared_ptr<Round> round;
   std::uint64_t writes_before = 0;
 
@@ -242,7 +246,7 @@ class Call {
   std::size_t operation_count_ = 0;
   std::byte* copy_at_ = nullptr;
   std::byte* copy_end_ = nullptr;
-  std::string single_;  // The result of a call of one operation: moved out, not copied again.
+  std::string single_;  // Result of a call of one operation. It is moved out, not copied again.
   std::vector<Chunk> chunks_;
   std::unordered_map<std::size_t, Status> failures_;  // By index; rare.
   std::vector<PackFailure> pack_failures_;
@@ -250,7 +254,7 @@ class Call {
   wire::Receipt receipt_;
 
  public:
-  // The value of the one operation, moved out. REQUIRES: done(), one operation.
+  // Moves the value of the only operation out. REQUIRES: done(), one operation.
   std::string TakeSingleResult();
   void SetSingleResult(std::string value);
 };

@@ -11,7 +11,7 @@
 namespace tidepool::internal {
 namespace {
 
-// What may answer look-ups in this process: not for a client that was closed or forked.
+// Sources that may answer look-ups in this process. Not used after Close or fork.
 struct LocalAnswers {
   LocalAnswers(const Space& space, wire::Opcode opcode, Promise of_call) {
     if (!AbsentCopy::Answers(opcode)) return;
@@ -21,9 +21,8 @@ struct LocalAnswers {
     if (remembers) round = space.round();
   }
 
-  // Ends the operation if it can; `call` is where its value is kept. A synchronous call may
-  // download a copy again, and has so much less of its `timeout` left then; null: of an
-  // asynchronous one.
+  // Ends the operation if a local source has its answer. `call` keeps the value. A synchronous call
+  // may download a copy again, and its `timeout` then shrinks. Null: an asynchronous call.
   bool Answer(const Space& space, std::string_view key, Call* call, Operation* operation,
               std::chrono::milliseconds* timeout) const {
     if (round != nullptr) {
@@ -39,7 +38,7 @@ struct LocalAnswers {
     call->EndHere(operation, StatusCode::kNotFound);
     return true;
   }
-  // What the call will find is remembered.
+  // Notes that the round remembers the reads of this call.
   void Remember(Call* call) const {
     if (round == nullptr) return;
     call->round = round;
@@ -54,7 +53,7 @@ struct LocalAnswers {
         timeout->count() > 0
             ? *timeout
             : std::min(space.engine()->options().connect.call_timeout, kTimeoutMax);
-    // A node that does not answer must leave time to ask the one that owns the key.
+    // A node that does not answer must leave time to ask the owner of the key.
     const milliseconds patience = left / 4;
     const auto begun = std::chrono::steady_clock::now();
     const bool is = absent->SurelyAbsent(space, key, patience);
@@ -124,7 +123,7 @@ WriteNotice::WriteNotice(const Space& space, wire::Opcode opcode, std::string_vi
 
 WriteNotice::~WriteNotice() { Note(); }
 
-// Somebody may begin to mind between the two.
+// A cache may be created between the two notices.
 void WriteNotice::Note() const {
   if (space_ != nullptr && space_->minds_writes()) space_->NoteWrite(key_, streamed_);
 }
@@ -156,7 +155,7 @@ CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode) {
     }
     local.Remember(call);
   }
-  // A synchronous one has tried that before it made a call.
+  // A synchronous call has tried a direct read before it was made.
   if (mode == Mode::kAsync && spec.opcode == wire::Opcode::kGet && Engine::MayEndAtOnce() &&
       AnswerDirectly(space, spec.key, {.promise = spec.promise}, call)) {
     return StartCall(space, call, mode, timeout, 0);
@@ -192,7 +191,8 @@ void RememberReads(Call* call) {
   if (call->round == nullptr) return;
   for (const Operation& operation : call->operations()) {
     const bool found = operation.code == StatusCode::kOk;
-    // Of a dropped namespace, say, nothing is known. What was too long was never asked for.
+    // After other errors, as of a dropped namespace, the key's state is unknown. Keys that are too
+    // long were never asked for.
     if (!found && (operation.code != StatusCode::kNotFound || call->HasFailure(operation)))
       continue;
     call->round->reads.Insert(
@@ -219,7 +219,7 @@ CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::
   std::chrono::milliseconds timeout = std::min(options.timeout, kTimeoutMax);
   const LocalAnswers local(space, opcode, options.promise);
   local.Remember(call);
-  // As one WriteNotice for each key.
+  // Acts like a WriteNotice for each key.
   const auto note_writes = [&] {
     if (!wire::InfoOf(opcode).mutates || !space.minds_writes()) return;
     for (const std::string_view key : keys) space.NoteWrite(key, false);

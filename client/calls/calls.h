@@ -23,15 +23,15 @@ struct CallOptions;  // bytes_map.h
 
 namespace tidepool::internal {
 
-// Whether the caller waits, so that keys and values may stay where they are, or goes on.
+// kSync: the caller waits, so keys and values stay in place. kAsync: the caller goes on.
 enum class Mode : std::uint8_t { kSync, kAsync };
 
-// One operation on one key, as the public functions describe it.
+// An operation on a key, in the terms of the public functions.
 struct OperationSpec {
   wire::Opcode opcode = wire::Opcode::kNone;
   std::string_view key;
   std::string_view value;
-  std::string_view value_tail;  // CompareAndSwap: the desired value, behind the expected one.
+  std::string_view value_tail;  // CompareAndSwap: the desired value, after the expected value.
   wire::PutCondition condition = wire::PutCondition::kAlways;
   wire::ValueKind value_kind = wire::ValueKind::kBytes;
   // Arguments in their order on the wire.
@@ -42,11 +42,11 @@ struct OperationSpec {
   Word words[kOperationWordsMax] = {};
   std::uint32_t word_count = 0;
   std::chrono::milliseconds timeout{0};
-  // Whether it waits in the daemon for what it asks, until its time is up.
+  // The operation waits in the daemon until its time is up.
   bool waits = false;
-  Promise promise = Promise::kNone;  // Of this call, beside those of the handle.
-  Receipt* receipt = nullptr;        // As CallOptions::receipt.
-  std::uint32_t lane = 0;            // Of operations on queues, which have no key.
+  Promise promise = Promise::kNone;  // Promise of this call, in addition to the handle's.
+  Receipt* receipt = nullptr;        // See CallOptions::receipt.
+  std::uint32_t lane = 0;            // Lane of operations on queues, which have no key.
 
   void Add(wire::Argument argument, std::uint64_t word) { words[word_count++] = {argument, word}; }
 };
@@ -67,8 +67,8 @@ inline PartitionQueue* QueueOf(SpaceState* state, std::string_view key) {
 inline PartitionQueue* QueueOfLane(SpaceState* state, std::uint32_t lane) {
   return &state->queues[lane];
 }
-// What an item is called beyond its lane, and the reverse. Numbers of a lane are below 2^58, so
-// those of 64 lanes are different ones; with one lane they are the same.
+// Convert between an item's number in its lane and its id. Numbers of a lane are below 2^58, so the
+// ids of 64 lanes differ. With one lane, number and id are equal.
 inline std::uint64_t ItemIdOf(const Operation& operation, std::uint64_t number) {
   return number * operation.queue->space->queues.size() + operation.queue->id.index();
 }
@@ -79,9 +79,9 @@ inline std::uint64_t NumberOfItem(const SpaceState& state, std::uint64_t id) {
   return id / state.queues.size();
 }
 
-// Tells what the namespace's handle keeps of it in this process (a copy of a prefilter, what was
-// read in a round) of a key that an operation may write: before the operation is started and, at
-// the end of its life, after that.
+// Notifies the caches of the namespace's handle (copy of a prefilter, reads of a round) of a key
+// that an operation may write. Notifies before the operation starts, and again when this object
+// ends.
 class WriteNotice {
  public:
   WriteNotice(const Space& space, wire::Opcode opcode, std::string_view key,
@@ -98,7 +98,7 @@ class WriteNotice {
   const bool streamed_;
 };
 
-// The same of items that an operation may bring, or bring back.
+// Notifies likewise of items that an operation may bring, or bring back.
 class PushNotice {
  public:
   explicit PushNotice(const Namespace& space) : PushNotice(*space.space()) {}
@@ -111,31 +111,31 @@ class PushNotice {
   const Space& space_;
 };
 
-// Starts a call of one operation; kSync: and waits until it has ended. One that waits, and
-// changes something or belongs to a process group, ends up to kWaitGrace later than its timeout
-// says, where its daemon does not answer: only then it is unknown what became of it, or who was
-// missing.
+// Starts a call of one operation; kSync also waits for its end. A call that waits may end up to
+// kWaitGrace after its timeout if its daemon is silent. This holds for changes and for process
+// groups: only then is the outcome, or the absent member, unknown.
 CallRef StartOne(const Space& space, const OperationSpec& spec, Mode mode);
 inline constexpr std::chrono::milliseconds kWaitGrace{1'000};
-// Keys of a batch are often scattered over memory, and hashing one waits for it. With random gets
-// of 64 out of 1 M keys, hashing fell from 12 % to 9 % of the client's CPU time by asking a few
-// ahead.
+// Number of keys to prefetch. Keys of a batch are often scattered over memory, and hashing waits
+// for them. With random gets of 64 out of 1 M keys, prefetching cut hashing from 12 % to 9 % of the
+// client's CPU time.
 inline constexpr std::size_t kPrefetchAhead = 8;
-// False for a key that is too long: that operation is refused alone, and the others go on.
+// Returns false for a key that is too long. Only its operation is refused.
 bool SetKey(const Space& space, Call* call, Operation* operation, std::string_view key, Mode mode);
-// Starts a call with one operation for each key, which takes nothing else.
+// Starts a call with one operation per key, without further arguments.
 CallRef StartKeys(const Space& space, wire::Opcode opcode, std::span<const std::string_view> keys,
                   Mode mode, const CallOptions& options);
-// Of a look-up that has ended, if that was promised: its keys still are where they were.
+// Remembers the reads of an ended call, if that was promised. REQUIRES: its keys are still in
+// place.
 void RememberReads(Call* call);
-// Hands a call, whose operations are filled in, to the engine. `bytes`: what it moves; `packed_by`:
-// as Engine::Submit.
+// Hands a call with filled operations to the engine. `bytes`: the bytes that it moves. `packed_by`:
+// see Engine::Submit.
 CallRef StartCall(const Space& space, Call* call, Mode mode, std::chrono::milliseconds timeout,
                   std::size_t bytes, const placement::Ranges* packed_by = nullptr);
-// A call of one operation that failed before it was started.
+// Returns a call of one operation that failed before its start.
 CallRef FailedCall(const Space& space, const Status& why);
 
-// The operation of a call that has one.
+// Returns the only operation of a call.
 inline const Operation& Only(const CallRef& call) { return call.get()->operations()[0]; }
 
 }  // namespace tidepool::internal

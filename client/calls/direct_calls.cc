@@ -11,7 +11,7 @@
 namespace tidepool::internal {
 namespace {
 
-// In a batch; larger ones are the owner's to send.
+// Bound on values in a batch. The owner sends larger values.
 constexpr std::size_t kValueBytesMax = 1024;
 
 bool MayReadDirectly(const Space& space, const CallOptions& options) {
@@ -19,7 +19,7 @@ bool MayReadDirectly(const Space& space, const CallOptions& options) {
          !space.Promises(Promise::kReadOnly, options.promise) && space.engine()->Usable().ok();
 }
 
-// Else the ordinary call says what is wrong.
+// Returns false for a key that the ordinary call will refuse.
 bool IsKey(std::string_view key) { return key.size() <= limits::kKeyBytesMax; }
 
 ValueKind KindOf(std::uint8_t flags) {
@@ -43,7 +43,7 @@ struct Place {
   std::optional<std::uint32_t> partition;
 };
 
-// kAskOwner: what was missing for it has been asked for.
+// kAskOwner: the read has requested the data that it lacked.
 template <typename Read>
 DirectRead Look(const Space& space, std::string_view key, const CallOptions& options, Read&& read) {
   if (!MayReadDirectly(space, options) || !IsKey(key)) return {};

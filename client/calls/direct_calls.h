@@ -15,19 +15,19 @@
 
 namespace tidepool::internal {
 
-// Nothing: the owner has to be asked. What the program keeps of a namespace itself, or has promised
-// to be kept, comes first.
+// Returns no value if the owner has to be asked. Looks first at the caches and promises of this
+// process.
 std::optional<Result<Value>> ReadDirectly(const Space& space, std::string_view key,
                                           const CallOptions& options);
 std::optional<Result<ValueView>> ReadDirectlyInto(const Space& space, std::string_view key,
                                                   MutableBytes to, const CallOptions& options);
 std::optional<bool> FindDirectly(const Space& space, std::string_view key,
                                  const CallOptions& options);
-// Ends the only look-up of an asynchronous call, if it can be answered so.
+// Ends the only look-up of an asynchronous call, if a direct read can answer it.
 bool AnswerDirectly(const Space& space, std::string_view key, const CallOptions& options,
                     Call* call);
-// Ends those look-ups of a batch that can be answered so; the call has one for each key, of one
-// opcode: kGet, or kContains and kBloomContains.
+// Ends the look-ups of a batch that a direct read can answer. The call has one look-up per key, all
+// with one opcode: kGet, or kContains and kBloomContains.
 void ReadManyDirectly(const Space& space, std::span<const std::string_view> keys,
                       const CallOptions& options, Call* call);
 

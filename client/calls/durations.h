@@ -12,11 +12,11 @@
 
 namespace tidepool::internal {
 
-// Longer timeouts mean this one, so that sums with the clock do not overflow.
+// Bound on timeouts, so that sums with the clock do not overflow.
 inline constexpr std::chrono::milliseconds kTimeoutMax{Deadline::kMsMax};
 
-// Returns a time to live as it travels: 0 is for ever. A negative one has passed already: the
-// record expires at once, and does not live for ever.
+// Returns a time to live for the wire, where 0 means for ever. A negative time has already passed,
+// so the record expires at once.
 constexpr std::uint64_t ToTtlMs(std::chrono::milliseconds ttl) {
   if (ttl == kForEver) return 0;
   return ttl.count() < 0 ? 1 : static_cast<std::uint64_t>(ttl.count());

@@ -12,8 +12,8 @@ namespace {
 using wire::Argument;
 using wire::Opcode;
 
-// Under a promise that nobody pushes an empty queue stays empty: no message, and nothing to wait
-// for. Of a queue with lanes it is not remembered: that one lane is empty says nothing of others.
+// With kPopOnly, no process pushes, so an empty queue stays empty. A pop then needs no message and
+// no wait. A queue with lanes is not remembered: an empty lane says nothing about other lanes.
 bool PromisesToPopOnly(const Space& space, Promise of_call) {
   return space.Promises(Promise::kPopOnly, of_call);
 }

@@ -1,5 +1,5 @@
-// What operations on queues have in common: how those on items that leave are started, and what has
-// become of those that push. For bytes_queue, queue_lanes and item_buffer.
+// Common parts of operations on queues: the start of pops, and the outcomes of pushes. For
+// bytes_queue, queue_lanes and item_buffer.
 #pragma once
 
 #include <chrono>
@@ -12,13 +12,13 @@
 
 namespace tidepool::internal {
 
-// Whether the caller wants to wait for an item, and has not promised that none will come
+// True if the caller wants to wait for an item and did not promise that no item will come
 // (kPopOnly).
 bool MayWait(const Namespace& space, const PopOptions& options);
 bool HasLanes(const Namespace& space);
 
-// Of one lane (0 of a queue without). With `waits` until an item comes. Under kPopOnly an empty
-// queue is asked once, and what it says is remembered by NoteDrained.
+// Starts a pop of one lane (0 of a queue without lanes). `waits`: until an item comes. Under
+// kPopOnly an empty queue is asked once, and NoteDrained remembers the answer.
 CallRef StartPop(const Namespace& space, std::uint32_t lane, std::size_t items_max,
                  const PopOptions& options, bool waits, Mode mode);
 CallRef StartPeek(const Namespace& space, std::uint32_t lane, std::size_t items_max,
@@ -28,11 +28,11 @@ void NoteDrained(const CallRef& call);
 
 // How many items an operation carries that pushes.
 std::size_t ItemsIn(const Operation& operation);
-// What has become of them: the first `taken` are in the queue, and the rest is not, for `why`, or
-// after kUnknown perhaps.
+// Outcome of a push. The first `taken` items are in the queue. `why` is the reason for the rest.
+// After kUnknown the rest may be in the queue.
 struct PushedItems {
   std::size_t taken = 0;
-  ItemId first_id = 0;  // Of those; each further one is `step` more.
+  ItemId first_id = 0;  // Id of the first item; each further id is greater by `step`.
   std::uint64_t step = 1;
   bool at_capacity = false;
   Status why;
@@ -41,8 +41,8 @@ struct PushedItems {
 PushedItems PushedBy(const CallRef& call, const Operation& operation, std::size_t count);
 // It was refused as a whole for the queue's capacity, not for memory.
 bool IsAtCapacity(const Operation& operation);
-// Why an operation that pushes has failed: at capacity by the queue's name, and of one with lanes
-// that it is this lane.
+// Returns the error of a failed push. A capacity error names the queue, and the lane if there are
+// lanes.
 Status PushFailure(const CallRef& call, const Operation& operation);
 
 }  // namespace tidepool::internal

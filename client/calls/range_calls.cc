@@ -62,7 +62,7 @@ Result<std::optional<KeyRange>> RestOf(const Operation& operation, Bytes rest_by
     if (!last_listed.has_value()) return back;
     from = *last_listed;
   }
-  // A piece never ends before it began, so this comes to an end whatever is answered.
+  // A piece never ends before it began, so the loop ends whatever the daemon answers.
   if ((operation.Word(Argument::kOptions) & wire::kScanReverse) != 0) {
     if (rest->kind == RangeRest::Kind::kFromKey || (left.end.has_value() && from >= *left.end)) {
       return back;

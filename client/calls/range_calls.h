@@ -1,5 +1,5 @@
-// Calls on ranges of keys, which may reach over several partitions: each operation goes to the one
-// that has the range's first keys, and its answer says where the next begins.
+// Calls on ranges of keys that may cover several partitions. Each operation goes to the partition
+// of the range's first keys. Its answer says where the next operation begins.
 //
 //   bytes_ordered_map, bytes_map (Length, Iterate) -> [range_calls] -> engine
 #pragma once
@@ -15,15 +15,14 @@
 
 namespace tidepool::internal {
 
-// `option_bits`: of proto/wire/ordered_ops.h, beside those that the range itself says. `limit`: of
-// Scan. Bounds are copied also for those that wait: the page is made from them when the answer is
-// there.
+// `option_bits`: bits of proto/wire/ordered_ops.h, in addition to the range's own. `limit`: limit
+// of the scan. Bounds are always copied, because the page is made from them after the answer.
 CallRef StartRange(const Space& space, wire::Opcode opcode, const KeyRange& range,
                    std::uint64_t option_bits, std::uint64_t limit, Mode mode,
                    std::chrono::milliseconds timeout);
 
-// What is left of the range that `operation` asked for; `last_listed`: the last key of its answer.
-// None: it is through. Returns: kInternal (the daemon goes back in the range).
+// Returns the rest of the range that `operation` asked for. `last_listed`: the last key of its
+// answer. No value: the range is complete. Returns kInternal if the daemon goes back in the range.
 Result<std::optional<KeyRange>> RestOf(const Operation& operation, Bytes rest,
                                        std::optional<std::string_view> last_listed);
 

@@ -17,7 +17,7 @@ void Waiter::Wake() {
 void Waiter::Sleep(std::uint64_t until_ns) {
   std::uint32_t expected = kAwake;
   if (!word_.compare_exchange_strong(expected, kAsleep, std::memory_order_acq_rel)) return;
-  // FUTEX_WAIT_BITSET takes an absolute time of CLOCK_MONOTONIC, which is what Clock::Real() reads.
+  // FUTEX_WAIT_BITSET takes an absolute time of CLOCK_MONOTONIC, the clock behind Clock::Real().
   constexpr std::uint64_t kFarNs = 1ull << 62;
   const std::uint64_t at_ns = std::min(until_ns, kFarNs);
   const timespec at{static_cast<time_t>(at_ns / 1'000'000'000),

@@ -1,4 +1,4 @@
-// One thread that sleeps until another one wakes it.
+// A thread that sleeps until another thread wakes it.
 #pragma once
 
 #include <atomic>
@@ -6,8 +6,8 @@
 
 namespace tidepool::internal {
 
-// Lives on the stack of its thread. Wake() is called under the client's lock, and the thread takes
-// that lock before its Waiter goes, so a waker never touches a dead one.
+// Lives on the stack of its thread. Wake() is called under the client's lock. The thread takes that
+// lock before its Waiter goes, so a waker never touches a dead Waiter.
 class Waiter {
  public:
   Waiter() = default;
@@ -21,7 +21,7 @@ class Waiter {
   bool woken() const { return word_.load(std::memory_order_acquire) == kWoken; }
   void Reset() { word_.store(kAwake, std::memory_order_relaxed); }
 
-  // Links of the list of those that wait for somebody else's progress.
+  // Links of the list of threads that wait for another thread's progress.
   Waiter* next = nullptr;
   Waiter* previous = nullptr;
   bool listed = false;

@@ -1,6 +1,6 @@
-// A node's arenas as this process has mapped them, read-only.
+// A node's arenas, mapped read-only into this process.
 //
-//   who gets the descriptors -> [ArenaMap] <- DirectReader
+//   holder of the descriptors -> [ArenaMap] <- DirectReader
 #pragma once
 
 #include <atomic>
@@ -10,17 +10,17 @@
 
 namespace tidepool::internal {
 
-// Node offsets (storage/arena.h) are distances from one base here too: whoever fills this reserves
-// a range of addresses for all of the node's memory and maps each arena at its own offset, so an
-// address is a sum, and a bit says whether it is there. What is mapped once stays, and does not
-// shrink (the arenas are sealed), so an address that was given out is good as long as the map.
+// Node offsets (storage/arena.h) are distances from a base address here. The caller reserves a
+// range of addresses for all of the node's memory and maps each arena at its own offset. An address
+// is thus a sum, and a bit says if it is mapped. Mapped memory stays and does not shrink (arenas
+// are sealed), so an address is valid as long as the map.
 //
-// Any number of threads; the range of addresses is the caller's, who unmaps it when no reader is
-// left.
+// Thread-safety: any number of threads. The caller owns the range of addresses, and unmaps it after
+// the last reader.
 class ArenaMap {
  public:
-  // `bytes`: of the range. A block is what arenas are cut into, a power of two of at least 4 KiB:
-  // arenas begin and end at a multiple of it.
+  // `bytes`: size of the range. Arenas are cut into blocks and begin and end at a block. A block is
+  // a power of two of at least 4 KiB.
   ArenaMap(const std::byte* base, std::uint64_t bytes, int block_shift)
       : base_(base),
         block_shift_(block_shift),
@@ -35,7 +35,7 @@ class ArenaMap {
     }
   }
 
-  // Null: not all of it lies in one block that is mapped. Any numbers are allowed.
+  // Returns null unless all bytes lie in a single mapped block. Any numbers are allowed.
   const std::byte* At(std::uint64_t node_offset, std::uint64_t bytes) const {
     const std::uint64_t block = node_offset >> block_shift_;
     const std::uint64_t in_block = node_offset & ((1ull << block_shift_) - 1);
@@ -43,7 +43,7 @@ class ArenaMap {
     const std::uint64_t word = mapped_[block / 64].load(std::memory_order_acquire);
     return (word >> block % 64 & 1) != 0 ? base_ + node_offset : nullptr;
   }
-  // Whether the node has such memory, so that asking for its arena may help.
+  // True if the node may have this memory, so a request for its arena may help.
   bool MayBeMapped(std::uint64_t node_offset) const {
     return node_offset >> block_shift_ < blocks_;
   }

@@ -1,4 +1,4 @@
-// The steps of a direct read. Their numbers are those of client/direct/README.md.
+// The steps of a direct read. The numbers are from client/direct/README.md.
 #include "client/direct/direct_reader.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kLengthsAt = offsetof(RecordHeader, value_bytes);
 static_assert(kLengthsAt % 8 == 0 && offsetof(RecordHeader, flags) == kLengthsAt + 7);
-// Of the largest value there may be, where segments have the size that daemons give them.
+// Segments of the largest value, if segments have the size that daemons give them.
 constexpr std::size_t kExtentSegmentsMax =
     limits::kValueBytesMax / (limits::kSegmentBytes - storage::kExtentHeaderBytes) + 1;
 constexpr std::uint64_t kSplitBlocksMax = limits::kFilterBytesMax / kSplitBlockBytes;
@@ -45,7 +45,7 @@ struct DirectReader::Attempt {
   std::uint64_t lease_ns;
   std::uint64_t guard;
   DirectRead read;
-  DirectRefusal again;  // What the present attempt fails for.
+  DirectRefusal again;  // Reason why the present attempt fails.
 };
 
 DirectReader::Progress DirectReader::Refuse(DirectRefusal refusal, Attempt& attempt) const {
@@ -54,7 +54,7 @@ DirectReader::Progress DirectReader::Refuse(DirectRefusal refusal, Attempt& atte
   return Progress::kDone;
 }
 
-// Where nothing is mapped: an arena of which nobody has asked for, or a number that is none.
+// Handles an unmapped offset: an arena that was not requested yet, or a number that is no offset.
 DirectReader::Progress DirectReader::Miss(std::uint64_t node_offset, Attempt& attempt) const {
   if (!map_.MayBeMapped(node_offset)) return Progress::kAgain;
   attempt.read.missing = node_offset;
@@ -191,7 +191,7 @@ DirectReader::Progress DirectReader::Look(Attempt& attempt) const {
   return Progress::kDone;
 }
 
-// (5) to (9) of one slot. kPass: it is another key's.
+// Steps (5) to (9) for a slot. kPass: the slot belongs to another key.
 DirectReader::Progress DirectReader::Read(std::uint64_t slot_word, const std::uint64_t& slot,
                                           Attempt& attempt) const {
   const DirectPartition& partition = attempt.partition;
@@ -286,11 +286,12 @@ std::uint64_t DirectReader::NowMs(const SharedRoot& core) const {
   return offset_ns == 0 ? clock_.WallMs() : (clock_.MonotonicNs() + offset_ns) / 1'000'000;
 }
 
-// (7) of a value in segments of its own, which the record names and which go back when the record
-// does. So what the slot still has after their words were read had them then, and what has the same
-// words behind the copy has them still. kPass: all is copied.
+// Step (7) for a value in its own segments. The record names them, and they are freed with the
+// record. If the slot still has its word after the segment words were read, the record had the
+// segments then. If the slot has the same word after the copy, the record has them still. kPass:
+// all is copied.
 //
-// A value that changes meanwhile is the owner's to send: to copy it again could go on for long.
+// The owner sends a value that changes during the copy, because repeated copies could take long.
 [[gnu::noinline]] DirectReader::Progress DirectReader::CopyExtent(const std::byte* stored,
                                                                   std::uint64_t slot_word,
                                                                   const std::uint64_t& slot,
@@ -314,7 +315,7 @@ std::uint64_t DirectReader::NowMs(const SharedRoot& core) const {
     std::uint64_t missing = 0;
     piece.segment = SegmentAt(attempt.partition, link.index, &missing);
     if (missing != 0) return Miss(missing, attempt);
-    // Of a record that was recovered the index is of an earlier life.
+    // The index of a recovered record is from an earlier life.
     if (piece.segment == nullptr) return Refuse(DirectRefusal::kLargeValue, attempt);
     TIDEPOOL_STEP(7);
     piece.word = racing::Acquire(piece.segment->word);
@@ -350,12 +351,12 @@ std::uint64_t DirectReader::NowMs(const SharedRoot& core) const {
 }
 
 struct DirectReader::FilterPlace {
-  bool known = false;  // Else the filter is just growing, or `offset`, if any, is not mapped.
-  bool empty = false;  // Nobody has inserted anything there.
+  bool known = false;  // False: the filter is growing, or `offset`, if any, is not mapped.
+  bool empty = false;  // No value was inserted there.
   std::uint64_t offset = 0;
 };
 
-// Of the one block that a hash has in a filter. Null: see `place`, or it is not mapped.
+// Returns the block of a hash in a filter. Null: see `place`, or the block is not mapped.
 const std::byte* DirectReader::FilterLanes(const DirectPartition& partition, std::uint64_t hash,
                                            FilterPlace* place) const {
   const std::uint64_t split_blocks = partition.view_.split_blocks;

@@ -19,18 +19,19 @@ namespace tidepool::internal {
 // Why the owner has to be asked.
 enum class DirectRefusal : std::uint8_t {
   kNone = 0,
-  kBadView,      // Of no partition that this version reads.
+  kBadView,      // This version reads no partition in it.
   kNotMapped,    // DirectRead::missing lies in an arena that is not mapped here.
   kNoLease,      // The owner may not serve at the moment, or is being stopped.
-  kClosed,       // The view is out of date: moved, dropped, or opened again. Ask for another one.
+  kClosed,       // The view is out of date: moved, dropped, or opened again. Request another view.
   kBusy,         // In the middle of an atomic batch.
   kUnsettled,    // Something changed in each attempt, or does not fit together.
   kLongChain,    // The bucket has more overflow buckets than are followed.
   kNotResident,  // On a device.
   kExpired,      // The owner is to remove it.
-  kLargeValue,   // In segments of its own, which cannot be told from the record.
+  kLargeValue,   // The value is in its own segments, which the record alone does not show.
   kNoRoom,       // The caller's buffer is smaller than the value: DirectRead::value_bytes.
-  kSampled,      // One in so many reads goes to the owner, which keeps what is read in DRAM.
+  kSampled,      // A sample of the reads goes to the owner, which keeps frequently read records in
+                 // DRAM.
 };
 inline constexpr std::size_t kDirectRefusals = 13;
 const char* NameOf(DirectRefusal refusal);
@@ -39,9 +40,9 @@ struct DirectRead {
   enum class Outcome : std::uint8_t { kFound, kNotFound, kAskOwner };
 
   Outcome outcome = Outcome::kAskOwner;
-  DirectRefusal refusal = DirectRefusal::kNone;  // Of kAskOwner.
+  DirectRefusal refusal = DirectRefusal::kNone;  // Reason of kAskOwner.
   std::uint8_t value_flags = 0;                  // kCounterFlags.
-  std::uint32_t value_bytes = 0;                 // Of a refused read where it is known.
+  std::uint32_t value_bytes = 0;                 // Size of a refused value, if known.
   std::uint64_t version = 0;
   std::uint64_t missing = 0;  // A node offset, for kNotMapped.
   std::uint64_t at_ns = 0;    // When it ended, monotonic; not of reads by RDMA.
@@ -62,20 +63,21 @@ class DirectPartition {
   storage::BucketPlaces places_;
 };
 
-// One thread at a time; make one for each, they share the map. Allocates nothing, takes no lock,
-// makes no system call but clock reads, which the kernel answers without one. Never writes to the
-// arenas, and survives whatever is in them: each number is checked before it is used. Bounded: 8
-// attempts of at most 32 buckets each.
+// Thread-safety: one thread at a time; each thread has its own reader, and readers share the map.
+// Allocates nothing, takes no lock, and reads the clock without a system call. Never writes to the
+// arenas, and survives any content: each number is checked before its use. Bounded: 8 attempts of
+// at most 32 buckets each.
 //
-// What it finds is as linearizable as what the owner answers, if the caller has no unanswered
-// operation of its own on the key, read or write: those it must send after (UnansweredKeys).
+// Results are as linearizable as the owner's answers, on one condition. The caller has no
+// unanswered operation on the key, read or write; otherwise the read must be sent after it
+// (UnansweredKeys).
 class DirectReader {
  public:
   static constexpr int kAttempts = 8;
   static constexpr int kChainMax = 32;       // Buckets.
-  static constexpr std::size_t kStage = 16;  // Keys of MultiGet whose misses overlap.
-  // Where records may leave DRAM, as many direct reads for one by the owner, which alone can note
-  // that a record is in use.
+  static constexpr std::size_t kStage = 16;  // Keys of MultiGet with overlapping cache misses.
+  // Direct reads per read by the owner, where records may leave DRAM. Only the owner can note that
+  // a record is in use.
   static constexpr std::uint32_t kSampleEvery = 64;
 
   // Both must outlive it. `clock` must be the machine's (or the owner's, in tests).
@@ -88,8 +90,8 @@ class DirectReader {
   // `hash` is KeyHash(key). The value goes to the front of `to`, which may have been written to
   // whatever the outcome.
   DirectRead Get(const DirectPartition& partition, Bytes key, std::uint64_t hash, MutableBytes to);
-  // As Get, without the value. Of a filter, which takes no key: kFound means probably inserted, as
-  // its owner would say, and kNotFound surely not.
+  // Looks up like Get, without the value. A filter takes no key: kFound means probably inserted, as
+  // its owner would say, and kNotFound means surely not inserted.
   DirectRead Contains(const DirectPartition& partition, Bytes key, std::uint64_t hash);
 
   struct Item {
@@ -97,14 +99,14 @@ class DirectReader {
     Bytes key;
     std::uint64_t hash = 0;
     MutableBytes to;
-    bool value_wanted = true;  // Else as Contains.
+    bool value_wanted = true;  // False: like Contains.
     DirectRead read;
   };
-  // As Get of each, in stages: 2.5 times as fast per key where each is a cache miss, a fifth slower
-  // where all is in the cache. Each item has a place in time of its own.
+  // Reads the items in stages. Per key it is 2.5 times as fast as Get if each key is a cache miss,
+  // and a fifth slower if all keys are in the cache. Each read takes effect at its own time.
   void MultiGet(std::span<Item> items);
 
-  // How many reads ended so; those that were answered are at kNone.
+  // Returns the number of reads per refusal; kNone counts the answered reads.
   const std::array<std::uint64_t, kDirectRefusals>& counts() const { return counts_; }
 
  private:
@@ -126,7 +128,8 @@ class DirectReader {
                       MutableBytes to, Attempt& attempt) const;
   const storage::Bucket* HomeOf(const DirectPartition& partition, std::uint64_t hash,
                                 unsigned* depth, std::uint64_t* missing) const;
-  // Null with `missing` as it was: what is read does not fit together; else it says what to map.
+  // Returns null if the bytes are not mapped, and sets `missing`. If `missing` is unchanged, the
+  // read data do not fit together.
   const std::byte* MappedAt(std::uint64_t node_offset, std::uint64_t bytes,
                             std::uint64_t* missing) const;
   const std::uint64_t* EntryOf(std::uint64_t directory, std::uint64_t entry,

@@ -9,19 +9,20 @@
 namespace tidepool::internal {
 namespace {
 
-// Reads that go to the owner between two questions: where nothing will come of it (another node, a
-// sync namespace), one operation more in so many; where a partition has just moved, soon enough.
+// Reads that go to the owner between two requests for a view. Where views never come (another node,
+// a sync namespace), the cost is one extra operation in 256. After a move this is soon enough.
 constexpr std::uint32_t kReadsPerQuestion = 256;
-// The same for memory, which grows ahead of its use, and for a view whose memory is on its way.
+// Misses between two requests for memory, which grows ahead of its use, or for a view whose memory
+// is on its way.
 constexpr std::uint32_t kMissesPerQuestion = 64;
-// Of a large value a miss counts for several: the daemon has to send it.
+// A miss of a large value counts more than once, because the daemon has to send the value.
 constexpr std::uint32_t kMissBytes = 64 * 1024;
 constexpr std::uint32_t kReadsUntilMemory = 16;
-// Of another node's owner the lease is renewed from so much of it on, and so many reads later again
-// if nothing has come.
+// The lease of another node's owner is renewed after this fraction. Without an answer, the request
+// is repeated after more reads.
 constexpr double kRenewFrom = 0.6;
 constexpr std::uint32_t kReadsPerRenewal = 64;
-// Values up to this need one copy more and no second read.
+// Values up to this size need a second copy, but no second read.
 constexpr std::size_t kStackBytes = 1024;
 
 }  // namespace
@@ -45,7 +46,7 @@ std::optional<std::uint32_t> DirectSpace::PartitionOf(Bytes key, std::uint64_t h
   return placement::PartitionIndexOf(PlacementHash(key, hash), partitions_);
 }
 
-// True once in so many times, and the first time. Two threads may count one for both.
+// Returns true at the first call, then once per period. Two threads may count one event for both.
 bool DirectSpace::CountDown(std::atomic<std::uint32_t>& counter, std::uint32_t again,
                             std::uint32_t by) {
   const std::uint32_t left = counter.load(std::memory_order_relaxed);
@@ -70,12 +71,12 @@ DirectRead DirectSpace::Try(std::uint32_t partition, Bytes key, std::uint64_t ha
   return result;
 }
 
-// Whether a read that was answered is to be answered by the owner instead.
+// True if the owner should answer a read that a direct read has answered.
 bool DirectSpace::IsOwnersTurn(const Place& place, const DirectRead& read) {
   return read.outcome != DirectRead::Outcome::kAskOwner && place.count->IsOwnersTurn(read.at_ns);
 }
 
-// What a read has ended with, and what is to be asked for therefore.
+// Notes the end of a read, and decides which requests follow.
 void DirectSpace::Note(Slot& slot, const Place* place, const DirectRead& read, Way way,
                        ViewRequest* view_request) {
   if (read.outcome != DirectRead::Outcome::kAskOwner) {
@@ -85,7 +86,7 @@ void DirectSpace::Note(Slot& slot, const Place* place, const DirectRead& read, W
     wire::CountDirectRead(counts_, way.reader_slot,
                           place->count->entry.load(std::memory_order_relaxed), way.is_get);
   } else if (read.refusal == DirectRefusal::kClosed || read.refusal == DirectRefusal::kNoLease) {
-    // Without a lease the daemon may be another one by now, or has just been stopped for a while.
+    // Without a lease, the daemon may be another one by now, or may have been stopped for a while.
     slot.place.compare_exchange_strong(place, nullptr, std::memory_order_relaxed);
     slot.asks_in.store(kReadsPerQuestion, std::memory_order_relaxed);
     view_request->view = true;
@@ -102,7 +103,7 @@ const DirectSpace::Place* DirectSpace::PlaceOf(Item& item) {
   return place == nullptr || unanswered_.MayHold(id_.value(), item.hash) ? nullptr : place;
 }
 
-// Null: not shown, or shown with other keys before a split or after one.
+// Returns null if the partition is not shown, or was shown with other keys before or after a split.
 const DirectSpace::Place* DirectSpace::PlaceOf(std::uint32_t partition, Bytes key,
                                                ViewRequest* view_request) {
   if (partition >= partitions_) return nullptr;
@@ -121,7 +122,7 @@ void DirectSpace::GetMany(std::span<Item> items) {
   std::array<std::size_t, kItemsMax> remote;
   std::size_t count = 0;
   std::size_t remote_count = 0;
-  // Those of one daemon; a batch over several daemons of one machine is left to their owners.
+  // Arenas of one daemon. The owners answer a batch over several daemons of one machine.
   MappedArenas* arenas = nullptr;
   for (std::size_t i = 0; i < items.size(); ++i) {
     Item& item = items[i];
@@ -152,7 +153,7 @@ void DirectSpace::GetMany(std::span<Item> items) {
   }
 }
 
-// Of all nodes that these are on, one after the other: each takes some round trips.
+// Reads from all nodes of these items, node after node. Each node takes some round trips.
 void DirectSpace::ReadRemotely(std::span<Item> items, std::span<const std::size_t> which) {
   std::array<RemoteReader::Item, kItemsMax> reads;
   std::array<const Place*, kItemsMax> places;
@@ -188,7 +189,7 @@ void DirectSpace::ReadRemotely(std::span<Item> items, std::span<const std::size_
     for (std::size_t i = 0; i < count; ++i) {
       Item& item = items[at[i]];
       item.read = reads[i].read;
-      // (e) The owner may have lost the partition meanwhile to one that writes elsewhere.
+      // (e) The partition may have moved meanwhile to an owner that writes elsewhere.
       if (item.read.outcome != DirectRead::Outcome::kAskOwner &&
           after_ns >= places[i]->until_ns.load(std::memory_order_relaxed)) {
         item.read = {};
@@ -307,7 +308,7 @@ void DirectSpace::ShowRemotely(std::uint32_t partition, const storage::DirectVie
                                std::uint64_t from_ns, std::uint64_t lease_ns) {
   if (partition >= partitions_) return;
   Slot& slot = slots_[partition];
-  // Most often what is known already, for longer.
+  // Mostly the view is known already, and only its lease is longer.
   for (const auto& known : places_) {
     if (known.get() != slot.place.load(std::memory_order_relaxed) || known->node != node) continue;
     const storage::DirectView& before = known->remote->view();

@@ -1,8 +1,8 @@
-// What a client can read of one namespace without its owners: which of its partitions are shown to
-// it, and the reads.
+// Direct reads of a namespace: the partitions that are shown to this client, and reads without
+// their owners.
 //
 //   bytes_map, calls -> [DirectSpace] -> direct reader => arenas of this node
-//                                     -> remote node  => arenas of another one;  else by frames
+//                                     -> remote node  => arenas of another node;  or frames
 #pragma once
 
 #include <array>
@@ -25,7 +25,8 @@
 
 namespace tidepool::internal {
 
-// Any thread, but for what is said to need the client's lock. Lives as long as the client.
+// Thread-safety: any thread, except for methods that need the client's lock. Lives as long as the
+// client.
 class DirectSpace {
  public:
   // `partitions`: the largest number that the namespace can have. Its keys lie by their hashes
@@ -41,49 +42,52 @@ class DirectSpace {
   // Returns the partition that had the key a moment ago. Nothing: ask the owner.
   std::optional<std::uint32_t> PartitionOf(Bytes key, std::uint64_t hash) const;
 
-  // What has become of a partition's view, or of the memory behind it.
+  // Needed request for a partition's view, or for the memory behind it.
   struct ViewRequest {
     bool view = false;          // The owner is to be asked for a view (opcode kShow).
-    std::uint64_t missing = 0;  // Memory to be asked for; 0: none.
+    std::uint64_t missing = 0;  // Memory to request; 0: no request.
   };
 
-  // The value goes to the front of `to`; of one that does not fit only the length is told.
-  // kAskOwner: `view_request` says what else is to be asked for, which is seldom anything.
+  // Copies the value to the front of `to`. If it does not fit, only its length is returned.
+  // kAskOwner: `view_request` names a further request, which is seldom needed.
   DirectRead GetInto(std::uint32_t partition, Bytes key, std::uint64_t hash, MutableBytes to,
                      ViewRequest* view_request);
-  // The same into a string, which is as long as the value then.
+  // Copies the value into a string, and sets the string's length.
   DirectRead Get(std::uint32_t partition, Bytes key, std::uint64_t hash, std::string* to,
                  ViewRequest* view_request);
   DirectRead Contains(std::uint32_t partition, Bytes key, std::uint64_t hash,
                       ViewRequest* view_request);
 
-  // As Get of each, with their cache misses beside each other.
+  // An item of GetMany. Cache misses of the items overlap.
   struct Item {
     std::uint32_t partition = 0;
     Bytes key;
     std::uint64_t hash = 0;
-    MutableBytes to;  // The value goes to its front; one that does not fit is the owner's.
+    MutableBytes to;  // Room for the value, which goes to its front. The owner sends a value that
+                      // does not fit.
     bool value_wanted = true;
     ViewRequest view_request;
     DirectRead read;  // kAskOwner unless it was answered.
   };
   static constexpr std::size_t kItemsMax = DirectReader::kStage;
-  // Of at most kItemsMax items.
+  // Reads at most kItemsMax items.
   void GetMany(std::span<Item> items);
 
-  // Needs the client's lock: a view has come, of a partition in this memory. `count`: of its reads.
-  // `bounds`: the keys of the partition under the view's term; none: those of its hashes.
+  // Takes over the view of a partition in this memory. REQUIRES: the client's lock. `count`: the
+  // view's counter of reads. `bounds`: the keys of the partition under the view's term; no value:
+  // the keys of its hashes.
   ViewRequest Show(std::uint32_t partition, const storage::DirectView& view,
                    std::optional<KeyBounds> bounds, const std::shared_ptr<MappedArenas>& arenas,
                    ReadCount* count);
-  // The same of another node's, which may be read for so long from then on.
+  // Takes over the view of a partition on another node. The view may be read for the given time
+  // from now.
   void ShowRemotely(std::uint32_t partition, const storage::DirectView& view,
                     std::optional<KeyBounds> bounds, const std::shared_ptr<RemoteNode>& node,
                     ReadCount* count, std::uint64_t from_ns, std::uint64_t lease_ns);
-  // Needs the client's lock: memory that has been asked for will come, so the next reads may ask
-  // for a view soon.
+  // Expects requested memory, so the next reads may soon request a view. REQUIRES: the client's
+  // lock.
   void ExpectMemory(std::uint32_t partition);
-  // Needs the client's lock: some has come, perhaps what views and records waited for.
+  // Notes that memory has come, perhaps for waiting views and records. REQUIRES: the client's lock.
   void MemoryCame();
 
   // That were answered, of all threads; and of these by a network card.
@@ -91,7 +95,7 @@ class DirectSpace {
   std::uint64_t remote_reads() const { return remote_reads_.load(std::memory_order_relaxed); }
 
  private:
-  // Of this node, or with `node` of another one.
+  // A partition on this node, or with `node` on another node.
   struct Place {
     std::shared_ptr<MappedArenas> arenas;
     DirectPartition partition;
@@ -107,11 +111,12 @@ class DirectSpace {
   };
   struct Slot {
     std::atomic<const Place*> place{nullptr};
-    // So many more reads go to the owner before it is asked for a view again.
+    // Number of reads that go to the owner before the next request for a view.
     std::atomic<std::uint32_t> asks_in{0};
   };
 
-  // A line for each lease's slot: one counter for all would go from core to core with each read.
+  // A cache line for each lease's slot. A single counter would move from core to core with each
+  // read.
   struct alignas(64) Counter {
     std::atomic<std::uint64_t> value{0};
   };
@@ -141,12 +146,13 @@ class DirectSpace {
   const Clock& clock_;
   wire::DirectCounts& counts_;
   const std::unique_ptr<Slot[]> slots_;
-  std::unique_ptr<RangeRouting> routing_;  // Of ordered namespaces.
+  std::unique_ptr<RangeRouting> routing_;  // Used for ordered namespaces.
   std::atomic<std::uint32_t> memory_asks_in_{0};
   static_assert(MappedArenas::kSlots == wire::DirectCounts::kSlots);
   std::array<Counter, MappedArenas::kSlots> reads_;
   std::atomic<std::uint64_t> remote_reads_{0};
-  std::vector<std::unique_ptr<Place>> places_;  // All ever made: a reader may hold on to one.
+  std::vector<std::unique_ptr<Place>>
+      places_;  // All places ever made, because a reader may still use an old place.
 };
 
 }  // namespace tidepool::internal

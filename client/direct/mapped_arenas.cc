@@ -39,7 +39,7 @@ bool MappedArenas::Add(const transport::NodeMemory& memory, std::uint64_t bytes_
     }
     mapped_bytes_.store(mapped_bytes() + memory.bytes, std::memory_order_relaxed);
   }
-  // Whole blocks: what lies behind is not backed by pages yet.
+  // Whole blocks only: memory behind them has no pages yet.
   const std::uint64_t ready = memory.ready_bytes >> block_shift_ << block_shift_;
   if (ready <= piece->second) return true;
 #ifdef MADV_POPULATE_READ

@@ -1,4 +1,5 @@
-// The memory of one daemon of this machine, as far as this process has mapped it, and who reads it.
+// The memory of a daemon of this machine, as far as it is mapped into this process, and its
+// readers.
 //
 //   transport (descriptors) -> engine -> [MappedArenas] <- direct space
 #pragma once
@@ -32,7 +33,7 @@ class MappedArenas {
 
   static constexpr std::size_t kSlots = 16;
 
-  // A reader for one thread, for as long as the lease of it lives. None: others use them all.
+  // Lends a reader to a thread while the lease lives. Null: other threads use all readers.
   class ReaderLease {
    public:
     explicit ReaderLease(MappedArenas& arenas);

@@ -1,10 +1,10 @@
-// Loads of memory that another process may be changing: each word as it is at one moment.
+// Loads of memory that another process may change: each word has its value of a single moment.
 //
 //   DirectReader -> [these] -> arenas, read-only
 //
-// What they give may be torn between words or belong to something else by now: whoever uses it
-// checks afterwards, behind AcquireFence, that nothing had changed. All words are aligned to their
-// size, so nothing here reaches beyond the last word that it was asked for.
+// The results may be torn between words or belong to another record by now. The caller checks
+// afterwards, behind AcquireFence, that no change came between. All words are aligned to their
+// size, so no load reaches beyond the last requested word.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ void DirectReadStep(int step);
 #define TIDEPOOL_STEP(step) static_cast<void>(0)
 #endif
 
-// ThreadSanitizer takes such a load beside an owner's plain store for a race, which it is by
-// intent: there these are calls that it does not look into.
+// ThreadSanitizer takes the load beside an owner's plain store for a race. The race is intended, so
+// in its builds the loads are calls that it does not check.
 #if defined(__SANITIZE_THREAD__)
 #define TIDEPOOL_RACING_LOAD __attribute__((no_sanitize("thread"), noinline)) inline
 #else
@@ -45,10 +45,10 @@ TIDEPOOL_RACING_LOAD std::uint64_t RelaxedAt(const std::byte* aligned) {
   return __atomic_load_n(reinterpret_cast<const std::uint64_t*>(aligned), __ATOMIC_RELAXED);
 }
 
-// All loads so far happen before all loads from now on. Pairs with the owner's release fences.
+// Orders all earlier loads before all later loads. Pairs with the owner's release fences.
 inline void AcquireFence() { __atomic_thread_fence(__ATOMIC_ACQUIRE); }
 
-// Whether the bytes at `aligned` (to 8) are these. Reads whole words.
+// True if the bytes at `aligned` (a multiple of 8) equal `wanted`. Reads whole words.
 inline bool Equal(const std::byte* aligned, Bytes wanted) {
   std::size_t at = 0;
   std::uint64_t differs = 0;
@@ -65,8 +65,8 @@ inline bool Equal(const std::byte* aligned, Bytes wanted) {
 }
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
-// By the processor's own copying, which is twice as fast as words where the value is in no near
-// cache, and which no compiler takes for a race. The fence: all its loads come before later ones.
+// Copies with the processor's string instruction, which no compiler takes for a race. It is twice
+// as fast as words if the value is in no near cache. The fence orders its loads before later loads.
 inline constexpr std::size_t kStringCopyBytes = 1024;
 inline void CopyString(const std::byte* from, std::byte* to, std::size_t bytes) {
   asm volatile("rep movsb\n\tlfence" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");

@@ -18,17 +18,17 @@
 
 namespace tidepool::internal {
 
-// Keys of one partition. Immutable.
+// Key range of a partition. Immutable.
 struct KeyBounds {
   std::string begin;               // Included.
-  std::optional<std::string> end;  // Excluded; none: there is no partition above.
+  std::optional<std::string> end;  // Excluded. No value: this is the last partition.
 
   static KeyBounds Of(const placement::Ranges& ranges, std::uint32_t partition);
   bool Hold(Bytes key) const;
 };
 
-// The client's newest ranges. A split replaces them; readers of the old ones are not waited for.
-// Any thread.
+// The client's newest ranges. A split replaces them, without waiting for readers of the old ranges.
+// Thread-safety: any thread.
 class RangeRouting {
  public:
   RangeRouting() = default;
@@ -41,8 +41,8 @@ class RangeRouting {
   std::optional<std::uint32_t> IndexOf(Bytes key);
 
  private:
-  // A thread's own copy of the pointer. Threads that counted references of one pointer would pass
-  // its cache line around with each read.
+  // A thread's own copy of the pointer. If threads counted references to one pointer, each read
+  // would move its cache line to another core.
   struct alignas(64) Slot {
     std::atomic_flag busy;
     std::uint64_t version = 0;
@@ -50,7 +50,7 @@ class RangeRouting {
   };
 
   std::array<Slot, 16> slots_;
-  std::atomic<std::uint64_t> version_{0};  // Of `newest_`; 0: none.
+  std::atomic<std::uint64_t> version_{0};  // Version of `newest_`; 0: no ranges.
   std::mutex mutex_;
   std::shared_ptr<const placement::Ranges> newest_;
 };

@@ -25,7 +25,8 @@ struct ReadCount {
 
   ReadCount(const CoreLink& to, NamespaceId of, std::uint64_t now_ns)
       : link(to), space(of), owners_turn_ns(now_ns + kOwnersTurnNs) {}
-  // True once in kOwnersTurnNs: the owner answers that read, so its daemon hears of this client.
+  // Returns true once in kOwnersTurnNs. The owner answers that read, so its daemon hears of this
+  // client.
   bool IsOwnersTurn(std::uint64_t now_ns) {
     if (now_ns < owners_turn_ns.load(std::memory_order_relaxed)) [[likely]]
       return false;
@@ -38,7 +39,7 @@ struct ReadCount {
   std::atomic<std::uint64_t> owners_turn_ns;
   // Index in DirectCounts; changes with the session.
   std::atomic<std::uint32_t> entry{0};
-  // Reads by RDMA; the daemon knows of the `told` part, which the client's lock guards.
+  // Reads by RDMA. `told` is the number that the daemon knows; the client's lock guards it.
   std::atomic<std::uint64_t> remote_gets{0};
   std::atomic<std::uint64_t> remote_looks{0};
   std::uint64_t told_gets = 0;

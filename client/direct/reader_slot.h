@@ -6,8 +6,8 @@
 
 namespace tidepool::internal {
 
-// Threads take different slots first, so that each finds its own free and in its cache. Constant
-// per thread; take it modulo the number of slots.
+// Returns the slot that a thread tries first. Threads get different slots, so that each slot is
+// free and in the thread's cache. Constant per thread. Take it modulo the number of slots.
 inline std::size_t FirstReaderSlot() {
   static std::atomic<std::size_t> next{0};
   thread_local const std::size_t mine = next.fetch_add(1, std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-// The rounds of a remote read. Their letters are those of client/direct/README.md.
+// The rounds of a remote read. The letters are from client/direct/README.md.
 #include "client/direct/remote_lookup.h"
 
 #include <algorithm>
@@ -23,20 +23,21 @@ namespace growth = storage::growth;
 namespace {
 
 constexpr int kRefreshesMax = 8;
-// Of a record whose size is not known: most values are no larger, and more costs a card little.
+// Bytes read of a record of unknown size. Most values are no larger, and further bytes cost a card
+// little.
 constexpr std::size_t kFirstValueBytes = 512;
-// An update in place keeps what a record takes, which is rounded up.
+// An update in place keeps the record's room, which is rounded up.
 constexpr std::uint32_t kInPlaceBelow = limits::kInPlaceValueBytesMax + storage::kRecordAlign;
 
-// Whether an owner has changed a record between two looks at its header. The version says so even
-// if the place holds another record by now, since no two of a partition have the same.
+// False if an owner changed the record between two looks at its header. The version differs even if
+// the place holds another record by now, because each version of a partition is unique.
 bool SameHeader(const RecordHeader& a, const RecordHeader& b) {
   return (a.sequence & ~storage::kSequenceRead) == (b.sequence & ~storage::kSequenceRead) &&
          a.lsn == b.lsn && a.value_bytes == b.value_bytes && a.key_bytes == b.key_bytes &&
          a.type == b.type && a.flags == b.flags && a.partition == b.partition;
 }
 
-// Of entry `entry`, if it lies in the root itself, else null.
+// Returns entry `entry` if it lies in the root itself, otherwise null.
 const std::uint64_t* InRoot(const SharedRoot& root, std::uint64_t root_offset,
                             std::uint64_t entry_offset) {
   const std::uint64_t begin = root_offset + offsetof(SharedRoot, entries);
@@ -122,7 +123,7 @@ RemoteLookup::Next RemoteLookup::Again(DirectRefusal why) {
   return Next::kAgain;
 }
 
-// False: it is not ours to read; the item says what is missing.
+// False: the bytes may not be read, and the item says which memory is missing.
 bool RemoteLookup::Want(std::uint64_t offset, std::size_t bytes, void* to) {
   if (!importer_.Has(offset, bytes)) {
     item_.read.missing = offset;
@@ -133,7 +134,7 @@ bool RemoteLookup::Want(std::uint64_t offset, std::size_t bytes, void* to) {
   return true;
 }
 
-// So that it is known to be there while the record was read.
+// Reads the slot after the record, to prove that the record was there during its read.
 bool RemoteLookup::WantSlot() {
   const std::uint64_t slots = bucket_offsets_[buckets_ - 1] + offsetof(Bucket, slots);
   return Want(slots + static_cast<std::uint64_t>(slot_) * sizeof slot_word_,
@@ -242,7 +243,7 @@ RemoteLookup::Next RemoteLookup::Scan() {
   return Waiting(Stage::kBucket);
 }
 
-// (b) Of a chain without the key. What (a) has seen of a bucket may be of several moments.
+// (b) for a chain without the key. The bucket bytes of (a) may come from several moments.
 RemoteLookup::Next RemoteLookup::OnEnd() {
   for (std::size_t i = 0; i < buckets_; ++i) {
     if (!Want(bucket_offsets_[i], sizeof(Bucket), &fixed_.buckets_again[i])) return Next::kDone;
@@ -266,7 +267,7 @@ RemoteLookup::Next RemoteLookup::LookAt(std::uint64_t slot) {
   const auto known = partition_.core_->segments.find(index);
   if (known == partition_.core_->segments.end()) return FetchSegment(index);
   if ((known->second.word & storage::kSegmentResident) == 0) {
-    // It may be back by now; once in so many looks that is worth a round trip.
+    // The segment may be back by now. One look in several is worth a round trip.
     partition_.core_->segments.erase(known);
     return Refuse(DirectRefusal::kNotResident);
   }
@@ -326,7 +327,7 @@ RemoteLookup::Next RemoteLookup::OnRecord() {
   if (all > record_room_) return Refuse(DirectRefusal::kLargeValue);
   changes_in_place_ =
       (partition_.view_.flags & DirectView::kInPlace) != 0 && header_.value_bytes < kInPlaceBelow;
-  // (c) A card may have read the value before the header: so again, now that the header is known.
+  // (c) A card may have read the value before the header. Now the header is known, so read again.
   if (changes_in_place_) {
     if (!WantSlot() || !Want(record_offset_, all, record_)) return Next::kDone;
     return Waiting(Stage::kValue);
@@ -399,8 +400,8 @@ RemoteLookup::Next RemoteLookup::OnCheck() {
   return Next::kDone;
 }
 
-// ---- What is believed of a segment. Then everything is read again: a slot says something of a
-// segment only if it was read after the segment's entry.
+// ---- Believed facts about a segment. After a refresh all is read again: a slot is proof only if
+// it was read after the segment's entry.
 
 RemoteLookup::Next RemoteLookup::FetchSegment(std::uint64_t index) {
   if (refreshes_++ == kRefreshesMax) return Refuse(DirectRefusal::kUnsettled);
@@ -448,7 +449,7 @@ RemoteLookup::Next RemoteLookup::OnSegment() {
 
 RemoteLookup::Next RemoteLookup::GoToLanes(std::uint64_t begin) {
   filter_has_ = false;
-  if (begin == 0) return Check(/*found=*/false);  // Nobody has inserted anything there.
+  if (begin == 0) return Check(/*found=*/false);  // No value was inserted there.
   const std::uint64_t split_blocks = partition_.view_.split_blocks;
   const std::uint64_t block_bytes =
       std::min({split_blocks * kSplitBlockBytes, std::uint64_t{limits::kFilterBlockBytes},

@@ -1,5 +1,5 @@
-// One key's way through the memory of another node: says what it wants to read next, and looks at
-// what has come.
+// The look-up of a key in the memory of another node. Says which bytes to read next, and examines
+// the bytes that came.
 //
 //   [RemoteLookup] <-> RemoteReader -> transport/remote_memory
 #pragma once
@@ -21,8 +21,8 @@ namespace tidepool::internal {
 // Between two calls of Step all that it wanted has been read.
 class RemoteLookup {
  public:
-  static constexpr std::size_t kBucketsMax = 4;   // Of a chain.
-  static constexpr std::size_t kSegmentsMax = 8;  // Of records that it has looked at.
+  static constexpr std::size_t kBucketsMax = 4;   // Bound on buckets of a chain.
+  static constexpr std::size_t kSegmentsMax = 8;  // Bound on segments of the examined records.
   // Bytes of a lookup's buffer but for the record.
   static constexpr std::size_t kFixedBytes = 2048;
 
@@ -32,7 +32,8 @@ class RemoteLookup {
   RemoteLookup(RemoteReader::Item& item, const transport::MemoryImporter& importer,
                MutableBytes buffer);
 
-  // Appends to `parts` what it wants next. False: it has ended, and the item says how.
+  // Appends the next wanted bytes to `parts`. False: the look-up has ended, and the item has the
+  // result.
   bool Step(Parts* parts);
 
  private:
@@ -46,7 +47,7 @@ class RemoteLookup {
     kCorePage,  // Has an entry of the core's directory.
     kSegment,   // Has an entry of the table.
     kRecord,    // Has the beginning of a record.
-    kValue,     // Has what of the record was missing, or it once more.
+    kValue,     // Has the missing part of the record, or the record a second time.
     kBuckets,   // Has all buckets of a chain without the key once more.
     kCheck,     // Has the words again that must not have changed.
     kDone,
@@ -64,7 +65,7 @@ class RemoteLookup {
     std::uint64_t home_again;  // Header.
     std::uint64_t slot_again;
     std::uint64_t frame_again;
-    std::uint64_t life;  // Of the owner's thread.
+    std::uint64_t life;  // Life of the owner's thread.
     std::uint64_t entry;
     storage::SegmentEntry segment;
     std::uint64_t lanes[kSplitBlockBytes / sizeof(std::uint64_t)];
@@ -73,11 +74,11 @@ class RemoteLookup {
   // A segment as it was believed to be.
   struct Believed {
     std::uint64_t index = 0;
-    std::uint64_t offset = 0;  // Of its entry.
+    std::uint64_t offset = 0;  // Offset of the entry.
     storage::SegmentEntry entry{};
   };
 
-  // What follows a stage. kAgain: from the beginning, at most so many times.
+  // Step after a stage. kAgain: from the beginning, a bounded number of times.
   enum class Next : std::uint8_t { kWait, kAgain, kDone };
 
   Next Refuse(DirectRefusal refusal);
@@ -124,11 +125,11 @@ class RemoteLookup {
   Stage stage_ = Stage::kBegin;
   DirectRefusal again_ = DirectRefusal::kUnsettled;
   int attempts_ = 0;
-  int refreshes_ = 0;  // Of what is believed, which count for no attempt.
+  int refreshes_ = 0;  // Refreshes of believed facts, which count for no attempt.
 
-  // Of the present attempt.
+  // Values of the present attempt.
   std::uint64_t guard_ = 0;
-  std::uint64_t piece_ = 0;  // Of the directory.
+  std::uint64_t piece_ = 0;  // Piece of the directory.
   bool bucket_guessed_ = false;
   storage::growth::Home home_{};
   std::uint64_t tag_ = 0;
@@ -141,7 +142,7 @@ class RemoteLookup {
   std::size_t believed_count_ = 0;
   std::array<Believed, kSegmentsMax> believed_{};
   std::uint64_t record_offset_ = 0;  // Node offset.
-  std::size_t record_bytes_ = 0;     // Read so far.
+  std::size_t record_bytes_ = 0;     // Bytes read so far.
   std::uint64_t record_max_ = 0;     // Bytes to the end of its segment.
   storage::RecordHeader header_{};
   bool changes_in_place_ = false;

@@ -17,8 +17,8 @@
 
 namespace tidepool::internal {
 
-// Any thread. One reads at a time: for the others the owner answers, as it does while this one
-// connects, and for good once it has failed.
+// Thread-safety: any thread, but a single thread reads at a time. Meanwhile the owner answers the
+// other threads. The owner also answers during the connect, and for good after a failure.
 class RemoteNode {
  public:
   // `address`: as the daemon gave it (AttachReply::memory_address). Connects at the first Poll.
@@ -27,16 +27,17 @@ class RemoteNode {
   enum class State : std::uint8_t { kConnecting, kReady, kFailed };
   // Moves the connecting on. The first call starts the device: 10 to 100 ms.
   State Poll();
-  // As kvd --rdma says.
+  // Returns the transports, in the form of kvd --rdma.
   std::string transports() const { return address_.substr(0, address_.find(' ')); }
   State state() const { return state_.load(std::memory_order_acquire); }
 
-  // What the daemon has shown: a piece of memory, if any.
+  // Adds memory that the daemon has shown, if any.
   void Add(const wire::ShownMemory& shown);
   // Null: not a view that this version reads, or the connection has failed.
   RemotePartition* Open(const storage::DirectView& view);
 
-  // As RemoteReader::Read. False: nothing was done; another thread reads, or it has failed.
+  // Reads like RemoteReader::Read. False: no item was read, because another thread reads or a read
+  // failed.
   bool Read(std::span<RemoteReader::Item> items);
 
   std::uint64_t round_trips() const { return round_trips_.load(std::memory_order_relaxed); }

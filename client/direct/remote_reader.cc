@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kRemoteSplitBlocksMax = limits::kFilterBytesMax / kSplitBlockBytes;
 constexpr int kBlockShiftMin = 12;
 constexpr int kBlockShiftMax = 30;
-// What is known of more segments than this is forgotten: 4 M segments of 2 MiB are 8 TiB.
+// Bound on known segments; beyond it all are forgotten. 4 M segments of 2 MiB are 8 TiB.
 constexpr std::size_t kSegmentsKnownMax = 1u << 22;
 
 }  // namespace

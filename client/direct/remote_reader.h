@@ -3,8 +3,8 @@
 //   remote memory -> [RemoteReader] -> transport/remote_memory => arenas, which the owner cores
 //   write (storage/layout.h)
 //
-// Does what DirectReader does by loads, with round trips for the order between them. The rounds and
-// their proof are in client/direct/README.md, "Remote reads".
+// DirectReader uses loads; this class uses round trips, also for the order between the reads. The
+// rounds and their proof are in client/direct/README.md, "Remote reads".
 #pragma once
 
 #include <array>
@@ -24,16 +24,15 @@
 
 namespace tidepool::internal {
 
-// What is known of a core's table of segments: hints, which each read proves before it believes
-// them.
+// Believed facts about a core's table of segments. Each read proves them before it uses them.
 struct RemoteCore {
   std::uint64_t directory = 0;
   std::unordered_map<std::uint64_t, std::uint64_t> pages;  // Page -> node offset; never change.
   std::unordered_map<std::uint64_t, storage::SegmentEntry> segments;
 };
 
-// A partition as it was given out, and what is known of where its buckets are. Belongs to the
-// reader that opened it, as what is known is one thread's at a time.
+// A partition as the owner showed it, and the believed places of its buckets. Belongs to the reader
+// that opened it, since one thread at a time may use it.
 class RemotePartition {
  public:
   const storage::DirectView& view() const { return view_; }
@@ -44,17 +43,18 @@ class RemotePartition {
   storage::DirectView view_{};
   storage::BucketPlaces places_{1ull << 12};
   RemoteCore* core_ = nullptr;
-  std::uint64_t growth_ = ~0ull;  // As read last.
+  std::uint64_t growth_ = ~0ull;  // The last read value.
   std::uint64_t directory_ = 0;
-  std::unordered_map<std::uint64_t, std::uint64_t> entries_;  // Of the directory; never change.
+  std::unordered_map<std::uint64_t, std::uint64_t>
+      entries_;  // Entries of the directory, which never change.
 };
 
-// One thread at a time. Blocks for some round trips, at most kReadNs; writes to nobody's memory;
-// survives whatever it reads. Bounded as DirectReader is.
+// Thread-safety: one thread at a time. Blocks for some round trips, at most kReadNs. Writes to no
+// remote memory. Survives any content of the memory. Bounded like DirectReader.
 class RemoteReader {
  public:
   static constexpr std::size_t kItemsMax = 16;
-  // Of one read; a peer that takes longer is taken for lost, as far as these reads go.
+  // Bound on a read. Reads treat a slower peer as lost.
   static constexpr std::uint64_t kReadNs = 1'000'000'000;
 
   // `importer` is ready. `clock` must outlive it.
@@ -72,11 +72,11 @@ class RemoteReader {
     Bytes key;
     std::uint64_t hash = 0;
     MutableBytes to;           // The value goes to its front.
-    bool value_wanted = true;  // Else as contains.
+    bool value_wanted = true;  // False: like Contains.
     DirectRead read;
   };
-  // At most kItemsMax, whose round trips are made together; each has a place in time of its own.
-  // All end as kAskOwner if the connection breaks.
+  // Reads at most kItemsMax items, whose round trips overlap. Each read takes effect at its own
+  // time. All end as kAskOwner if the connection breaks.
   void Read(std::span<Item> items);
 
   // Since it was made.

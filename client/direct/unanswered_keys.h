@@ -10,16 +10,16 @@
 
 namespace tidepool::internal {
 
-// Counters by hash: two keys may share one, so the answer errs on the side of asking the owner. A
-// direct read of a key with an operation of one's own under way, even a read, could be older than
-// what that one has seen, or will have. Of what has many keys, or none that is known, there is a
-// count for each namespace.
+// Counts the unanswered operations by hash. Two keys may share a counter, so the answer errs
+// towards asking the owner. A direct read of a key could be older than the result of the program's
+// own operation under way, even of a read. Operations with many or unknown keys are counted per
+// namespace.
 //
-// Adds and removes under one lock; MayHold by any thread: who has started an operation, or was told
-// of it, sees it.
+// Thread-safety: Add and Remove under one lock; MayHold on any thread. A thread that started an
+// operation, or heard of it, sees its count.
 class UnansweredKeys {
  public:
-  // `hash` is KeyHash(key). Each Add is followed by one Remove, when the operation is answered, has
+  // `hash` is KeyHash(key). Each Add is followed by one Remove: when the operation is answered, has
   // ended unknown, or was never sent.
   void Add(std::uint64_t hash) { Change(counters_[At(hash)], 1); }
   void Remove(std::uint64_t hash) { Change(counters_[At(hash)], -1); }
@@ -35,7 +35,7 @@ class UnansweredKeys {
   static constexpr int kBits = 10;  // 4 KiB; at 64 operations under way 6 % of reads err.
   static constexpr std::size_t kSpaces = 64;
 
-  // The high bits chose the partition, the low ones a bucket.
+  // The high bits chose the partition, and the low bits a bucket.
   static std::size_t At(std::uint64_t hash) { return hash * 0x9e3779b97f4a7c15 >> (64 - kBits); }
   static void Change(Counter& counter, int by) {
     counter.store(counter.load(std::memory_order_relaxed) + static_cast<std::uint32_t>(by),

@@ -123,7 +123,7 @@ Result<std::shared_ptr<Engine>> MakeEngine(EngineOptions parts, std::string toke
     if (!device.ok()) return device.status();
     settings.ucx.devices = *std::move(device);
   }
-  // A lease is told by the owner's clock, which a time namespace would have us read wrongly.
+  // Leases use the owner's clock, which a time namespace would make us read wrongly.
   if (parts.connect.direct_read_bytes_max != 0 && !MonotonicIsMachineWide()) {
     log::Info("in a time namespace: no reads of a daemon's memory without a message");
     parts.connect.direct_read_bytes_max = 0;

@@ -1,5 +1,5 @@
-// What the client asks of the daemons' control services. One implementation speaks gRPC; tests have
-// their own, beside their own transport.
+// Requests of the client to the daemons' control services. One implementation speaks gRPC. Tests
+// have their own, with their own transport.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@
 namespace tidepool::internal {
 
 struct AttachRequest {
-  std::string worker_address;     // Of this client.
-  SessionId session;              // 0: a new one.
-  std::uint64_t incarnation = 0;  // Of the daemon that gave the session.
+  std::string worker_address;     // Address of this client.
+  SessionId session;              // 0: a new session.
+  std::uint64_t incarnation = 0;  // Incarnation of the daemon that gave the session.
   std::string client_name;
   bool uncounted = false;  // ConnectOptions::uncounted.
 };
@@ -29,7 +29,7 @@ struct AttachReply {
   std::vector<std::string> worker_addresses;  // Index = CoreId.
   std::uint32_t credit_operations = 0;
   std::uint32_t credit_bytes = 0;
-  std::string memory_address;  // As MemoryExporter::address; empty: nothing is shown so.
+  std::string memory_address;  // See MemoryExporter::address; empty: no memory is shown.
 };
 
 struct CreateReply {
@@ -39,14 +39,15 @@ struct CreateReply {
 };
 
 // Thread-safe. Every call blocks at most until its deadline. `address` is a node's host:port.
-// Errors, of all: kUnavailable (no connection), kDeadlineExceeded, kUnauthenticated, and what the
-// daemon answers.
+// Errors of all calls: kUnavailable (no connection), kDeadlineExceeded, kUnauthenticated, and the
+// daemon's errors.
 class ControlPlane {
  public:
   virtual ~ControlPlane() = default;
   virtual Result<AttachReply> Attach(const std::string& address, const AttachRequest& request,
                                      Deadline deadline) = 0;
-  // What changed after `known`; if `wait_for` is not 0, once the node has that epoch.
+  // Returns the changes after epoch `known`. If `wait_for` is not 0, waits until the node has that
+  // epoch.
   virtual Result<placement::PlacementDelta> GetMap(const std::string& address, Epoch known,
                                                    Epoch wait_for, Deadline deadline) = 0;
   virtual Result<CreateReply> CreateNamespace(const std::string& address, const std::string& name,
@@ -56,11 +57,11 @@ class ControlPlane {
   // Returns: kOk (*epoch: a map of this epoch has it no more), kNotFound.
   virtual Status DropNamespace(const std::string& address, const std::string& name, Epoch* epoch,
                                Deadline deadline) = 0;
-  // What was answered before is durable when it returns.
+  // Returns when all earlier answers are durable.
   virtual Status PersistNamespace(const std::string& address, const std::string& name,
                                   Deadline deadline) = 0;
-  // Moves all of it to the node of this number. Returns when it is there (*epoch: a map of this
-  // epoch says so), or why it is not.
+  // Moves the whole namespace to the node of this number. Returns after the move (*epoch: a map of
+  // this epoch says so), or the reason of a failure.
   virtual Status MigrateNamespace(const std::string& address, const std::string& name,
                                   const std::string& node, std::uint64_t hold_ms, Epoch* epoch,
                                   Deadline deadline) = 0;

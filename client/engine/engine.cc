@@ -18,13 +18,13 @@
 namespace tidepool::internal {
 namespace {
 
-// Above these an asynchronous call waits for room: what is under way lies in memory.
+// Above these bounds an asynchronous call waits for room, because calls under way occupy memory.
 constexpr std::size_t kActiveOperationsMax = 64 * 1024;
 constexpr std::size_t kActiveBytesMax = 256u << 20;
 constexpr std::size_t kKeyTextBytes = 40;
 
-// Of continuations that Then runs at once, inside each other, on this thread: one may start a call
-// that is done at once and give it the next.
+// Bound on continuations that Then runs inside each other on this thread. A continuation may start
+// a call that ends at once and continues with another.
 constexpr int kContinuationsAtOnceMax = 32;
 thread_local int continuations_at_once = 0;
 
@@ -40,7 +40,7 @@ transport::SpinPolicy::Mode ModeOf(WaitMode mode) {
   return transport::SpinPolicy::Mode::kAuto;
 }
 
-// A key in a message: its beginning, with what is not printable replaced.
+// Returns the begin of a key for messages, with unprintable bytes replaced.
 std::string KeyText(const Operation& operation) {
   std::string text(AsText(
       operation.key_view().first(std::min<std::size_t>(operation.key_bytes, kKeyTextBytes))));
@@ -95,7 +95,8 @@ Result<std::shared_ptr<Engine>> Engine::Create(EngineOptions options,
   owner->read_counts_ = std::make_unique<ReadCounts>(
       reads_directly ? owner->worker_->MakeSharedMemory(sizeof(wire::DirectCounts))
                      : MutableBytes());
-  // What handles share: its end closes the engine, whose memory lives until its threads have left.
+  // Handles share this pointer. Its end closes the engine; the memory stays until the threads have
+  // left.
   std::shared_ptr<Engine> shared(owner.get(), [owner](Engine* engine) mutable {
     engine->Close();
     owner.reset();  // Here, since the engine itself holds a weak reference to this deleter.
@@ -172,7 +173,7 @@ void Engine::Submit(Call* call, bool waits, const placement::Ranges* packed_by) 
     }
   }
   if (down_waiting_) {
-    // Fails at once what a fresh map calls down, and asks for a fresh one else.
+    // Fails operations that a fresh map calls down at once. Otherwise requests a fresh map.
     FailDown();
   }
   if (waits) return;  // Wait() flushes.
@@ -183,11 +184,11 @@ void Engine::Submit(Call* call, bool waits, const placement::Ranges* packed_by) 
       });
   if (full) FlushDirty(Now());
   if (!dirty_.empty()) WakeLeader();
-  // What was sent at once may still expire.
+  // Operations that were sent at once may still expire.
   WakeLeaderBefore(next_expiry_ns_);
 }
 
-// Nothing but its handle knows the call: it was never started, or was so by a fork's parent.
+// Ends a call that only its handle knows: it was never started, or a fork's parent started it.
 void Engine::EndUnstarted(Call* call, const Status& why) {
   for (Operation& operation : call->operations()) {
     operation.code = why.code();
@@ -227,7 +228,8 @@ Status Engine::WaitForAll(std::chrono::milliseconds timeout) {
 }
 
 void Engine::Then(Call* call, std::function<void(CallRef)> next) {
-  // What waits for its continuation does not keep the client: else nobody could ever end it.
+  // A call that waits for its continuation does not keep the client. Otherwise the client could not
+  // end.
   const std::shared_ptr<Engine> keep = std::move(call->keeps_engine);
   if (fork_generation_ != ForkGeneration()) {
     EndUnstarted(call, Usable());
@@ -283,7 +285,7 @@ void Engine::EndCall(Call* call) {
 Status Engine::Explain(const Operation& operation, StatusCode code, std::string_view text) const {
   const PartitionQueue& queue = *operation.queue;
   std::string what(text.empty() ? StatusCodeName(code) : text);
-  // What was forwarded has its text from a client as this one, which has said the rest.
+  // A forwarded operation has its text from another client, which has added the rest.
   if (!IsForwarded(queue) || text.empty()) {
     what.append(" (namespace '").append(queue.space->name).append("'");
     if (operation.key_bytes > 0) what.append(", key '").append(KeyText(operation)).append("'");
@@ -371,7 +373,7 @@ void Engine::OnFrame(Bytes frame) {
   const auto found = sessions_by_id_.find(header.session);
   if (found == sessions_by_id_.end()) return;
   NodeSession& session = *found->second;
-  // Late frames of an older connection mean nothing: what they answer is asked again.
+  // Late frames of an older connection are ignored: their operations are sent again.
   if (!session.attached() || header.connection != session.connection() ||
       header.core >= session.links().size() || session.links()[header.core] == nullptr) {
     return;
@@ -498,7 +500,7 @@ void Engine::Close() {
       for (const auto& session : sessions_) {
         if (session != nullptr) session->Detach();
       }
-      // The good-byes are to leave; a peer that takes none of them is not waited for.
+      // Farewell messages should leave, but a peer that does not take them is not waited for.
       const std::uint64_t until_ns = Now() + 100'000'000;
       while (worker_->sends_in_flight() > 0 && Now() < until_ns) worker_->Progress();
       for (const auto& session : sessions_) {

@@ -1,5 +1,5 @@
-// What all threads of a client share: the map, the sessions, the operations under way, and the one
-// network worker, under one lock. Whichever thread waits drives it.
+// The shared state of a client's threads: the map, the sessions, the operations under way, and the
+// only network worker. One lock guards it. Waiting threads drive it.
 //
 //   bytes_map, client -> [engine] -> core links -> proto/transport
 #pragma once
@@ -44,25 +44,24 @@ struct EngineOptions {
   const Clock* clock = &Clock::Real();  // A test's own works with WaitMode::kPoll only.
 };
 
-// What wakes a thread that moves its engine on, from outside.
+// Wakes the thread that moves an engine on, from outside.
 struct Notifier {
   std::atomic<bool> rung{false};
-  std::atomic<bool> awaited{false};  // Somebody sleeps until it rings.
+  std::atomic<bool> awaited{false};  // A thread sleeps until the ring.
 };
 
-// Threads: every public function may be called from any thread, except those under "For core
-// links", which need the lock.
+// Thread-safety: every public function may be called from any thread, except for the functions
+// under "For core links", which need the lock.
 //
-// Progress: a thread that waits either leads (it alone moves the worker, and handles what arrives
-// for everybody) or follows (it sleeps until its call is done or it is appointed). A leader that
-// leaves appoints the next. A leader that sleeps does so unlocked. What blocks (attaching, fetching
-// the map) is done by one of the waiting threads, unlocked and within its deadline, while another
-// one leads.
+// Progress: a waiting thread either leads or follows. The leader alone moves the worker, and
+// handles messages for all threads. A follower sleeps until its call is done or it is appointed. A
+// leader that leaves appoints the next leader. A leader sleeps unlocked. Blocking work (attaching,
+// fetching the map) is done by a waiting thread, unlocked and within its deadline, while another
+// thread leads.
 //
-// Invariants:
-// (1) leading_ is true while exactly one thread is inside Lead().
-// (2) If a thread waits and nobody leads, one of the followers has been woken.
-// (3) A call in the active list has left > 0, and the engine holds one reference to it.
+// Invariants: (1) leading_ is true while exactly one thread is inside Lead(). (2) If a thread waits
+// and no thread leads, one of the followers has been woken. (3) A call in the active list has left
+// > 0, and the engine holds one reference to it.
 class Engine final : public transport::Receiver {
  public:
   // The parts are the engine's from then on. Handles share the returned pointer: when the last of
@@ -83,26 +82,26 @@ class Engine final : public transport::Receiver {
 
   // Calls. ---------------------------------------------------------------------------------------
 
-  // Of an operation that is to come after all others.
+  // Returns the sequence of an operation that comes after all others.
   std::uint64_t NextSequence() { return ++sequence_; }
   // Starts a call whose operations have their queues. With `waits` the caller waits for it at once.
-  // `packed_by`: the ranges that its packs were filled by, if it has any of an ordered namespace.
+  // `packed_by`: the ranges behind its packs, if it has packs of an ordered namespace.
   void Submit(Call* call, bool waits, const placement::Ranges* packed_by = nullptr);
   // Moves everything on until the call is done. False if `until_ns` passed first.
   bool Wait(Call* call, std::uint64_t until_ns);
   // Moves everything on until the notifier is rung or `until_ns` has passed; continuations run.
   void WaitForNotifier(Notifier& notifier, std::uint64_t until_ns);
-  // Any thread, without the lock: wakes who waits for it.
+  // Wakes the thread that waits for the notifier. Any thread, without the lock.
   void Ring(Notifier& notifier);
-  // Moves everything on until all that was started before has ended, aside from what waits for
-  // others. Returns: kOk, kDeadlineExceeded, as Usable.
+  // Moves all calls on until the calls started before have ended. Calls that wait for other
+  // processes do not count. Returns: kOk, kDeadlineExceeded, and the errors of Usable.
   Status WaitForAll(std::chrono::milliseconds timeout);
-  // Moves everything on until one of the calls, which are asynchronous, is done; then, or when
-  // `until_ns` has passed, ends the others with kCancelled. False if it has passed.
+  // Moves all calls on until one of these asynchronous calls is done or `until_ns` has passed. Then
+  // ends the rest of them with kCancelled. Returns false if the time has passed.
   bool WaitForOne(std::span<const CallRef> calls, std::uint64_t until_ns);
   void Then(Call* call, std::function<void(CallRef)> next);
-  // Whether an asynchronous call that this thread starts now may be done when it returns. Not deep
-  // inside such calls' continuations: the stack ends somewhere.
+  // True if an asynchronous call that this thread starts now may be done on return. False deep
+  // inside continuations of other calls, because the stack is bounded.
   static bool MayEndAtOnce();
   // Ends everything and says good-bye to the daemons.
   void Close();
@@ -118,15 +117,15 @@ class Engine final : public transport::Receiver {
 
   // The map. -------------------------------------------------------------------------------------
 
-  // Fetches what changed until the map's epoch is at least `at_least`.
+  // Fetches the changes of the map until its epoch is at least `at_least`.
   // Returns: kOk, kUnavailable, kDeadlineExceeded, kUnauthenticated.
   Status RefreshMap(Epoch at_least, Deadline deadline);
-  // Null if the newest known map has no such namespace.
+  // Returns null if the newest known map lacks the namespace.
   SpaceState* FindSpace(std::string_view name);
   SpaceState* FindSpace(NamespaceId id, Traffic traffic = Traffic::kPrompt);
   placement::PlacementMapPtr map() const;
   ControlPlane& control() { return *control_; }
-  // Control addresses, the ones most likely to answer first.
+  // Returns control addresses, likely reachable addresses first.
   std::vector<std::string> Addresses() const;
   // Reads the connection file again, at most once per second: daemons that were started elsewhere
   // write their addresses there. True if Addresses() has new addresses since then. Any thread,
@@ -141,22 +140,22 @@ class Engine final : public transport::Receiver {
   std::uint32_t OwnerOf(const SpaceState& space, Bytes key) const;
   // For each partition a word that is the same where the core is the same, as of now. Any thread.
   std::vector<const void*> CoresOf(const SpaceState& space) const;
-  // Of an ordered namespace, as of now. Any thread.
+  // Returns the present ranges of an ordered namespace. Any thread.
   std::shared_ptr<const placement::Ranges> RangesOf(const SpaceState& space) const;
-  // Where the first range at or above `from` that the node owns begins, or `from` itself if that is
-  // in one of them; nothing: there is none.
+  // Returns the begin of the first range at or above `from` that the node owns, or `from` itself if
+  // the node owns its range. No value: there is no further range.
   std::optional<std::string> NextRangeOn(const SpaceState& space, Bytes from, NodeId node) const;
   // The lowest node of this machine that is up: where operations are forwarded to.
   std::optional<NodeId> AggregatorNode() const;
   // How many sessions' operations its aggregator has lately sent together; 0: nothing is known.
   std::uint32_t companions() const { return companions_.load(std::memory_order_relaxed); }
-  // For handles of queues with lanes: another one each time.
+  // Returns another lane at each call, for handles of queues with lanes.
   std::uint32_t NextLane() { return next_lane_.fetch_add(1, std::memory_order_relaxed); }
-  // Whether the partition's owner is on this machine now, and how it is called for people.
+  // True if the partition's owner is on this machine now. `owner` receives its name for people.
   bool IsLocal(const SpaceState& space, std::uint32_t partition, std::string* owner) const;
   // Grows when the map changes. Any thread, without the lock.
   std::uint64_t epoch_hint() const { return epoch_hint_.load(std::memory_order_relaxed); }
-  // The first partition from `from` on that the node owns; as many as there are: none.
+  // Returns the first partition from `from` on that the node owns; the number of partitions: none.
   std::uint32_t NextPartitionOn(const SpaceState& space, std::uint32_t from, NodeId node) const;
   Result<std::uint32_t> PartitionOn(const SpaceState& space, NodeId node) const;
 
@@ -169,7 +168,7 @@ class Engine final : public transport::Receiver {
   ClientStats& stats() { return stats_; }
   Epoch epoch() const { return map_ == nullptr ? Epoch() : map_->epoch; }
   void set_companions(std::uint32_t count) { companions_.store(count, std::memory_order_relaxed); }
-  // An operation of an ordered namespace that is to be sent again, to whom its key belongs now.
+  // Sends an operation of an ordered namespace again, to the partition of its key.
   void RequeueByRange(Operation* operation);
   // The queue has successors and nothing outstanding any more: they may send.
   void WakeSuccessors(const SpaceState& space);
@@ -180,7 +179,7 @@ class Engine final : public transport::Receiver {
   // An operation that no queue and no frame knows any more has its outcome.
   void End(Operation* operation, StatusCode code);
   void End(Operation* operation, Status why);
-  // A Status that names what the operation was about.
+  // Returns a Status that names the object of the operation.
   Status Explain(const Operation& operation, StatusCode code, std::string_view text) const;
   // A call with the default deadline moves more bytes than it knew.
   void ExtendDeadline(Call* call, std::size_t bytes);
@@ -191,7 +190,7 @@ class Engine final : public transport::Receiver {
   void OnNodeMemory(transport::Endpoint* endpoint, const transport::NodeMemory& memory) override;
 
  private:
-  // Unlocks and locks; lets others in while a leader spins.
+  // Unlocks and locks, and lets other threads in while a leader spins.
   class Lock {
    public:
     explicit Lock(const Engine& engine) : engine_(engine) { Acquire(); }
@@ -205,11 +204,11 @@ class Engine final : public transport::Receiver {
    private:
     const Engine& engine_;
   };
-  // What a thread waits for: a call, room for another call, the end of all calls up to one, or
-  // (background thread) the client's end.
+  // Wait condition of a thread: a call, room for another call, the end of all calls up to a given
+  // call, or (background thread) the client's end.
   struct WaitCondition {
     const Call* call = nullptr;
-    std::span<const CallRef> any;  // One of these.
+    std::span<const CallRef> any;  // Any of these calls.
     bool room = false;
     Notifier* notifier = nullptr;
     std::uint64_t all_up_to = 0;  // 0: not that.
@@ -256,7 +255,7 @@ class Engine final : public transport::Receiver {
 
   // Arguments of a question for a view by RDMA: wanted memory, and reads since the last question.
   struct RemoteShow {
-    std::uint64_t offset = 0;  // 0: none.
+    std::uint64_t offset = 0;  // 0: no memory.
     std::uint64_t gets = 0;
     std::uint64_t looks = 0;
     void AddTo(Operation* operation) const;
@@ -314,7 +313,7 @@ class Engine final : public transport::Receiver {
 
   mutable std::mutex mutex_;
   mutable std::atomic<std::uint32_t> contenders_{0};  // Threads that wait for mutex_.
-  mutable std::atomic<std::uint32_t> turns_{0};       // How often one of them got it.
+  mutable std::atomic<std::uint32_t> turns_{0};       // Number of times that a thread got the lock.
   std::atomic<bool> closed_{false};
 
   // The network. Buffers outlive the worker that sends them.
@@ -323,7 +322,7 @@ class Engine final : public transport::Receiver {
   std::unique_ptr<transport::Worker> worker_;
   std::unique_ptr<ReadCounts> read_counts_;
 
-  // Who drives.
+  // Leadership.
   bool leading_ = false;
   bool leader_sleeps_ = false;      // In poll, unlocked.
   bool background_sleeps_ = false;  // The background thread is in poll and leads no more.
@@ -334,8 +333,8 @@ class Engine final : public transport::Receiver {
   transport::SpinPolicy spin_;
   std::thread background_;
 
-  // What is under way.
-  Call* active_ = nullptr;  // The newest; each knows the next older one.
+  // Calls under way.
+  Call* active_ = nullptr;  // The newest call; each call has a link to the next older call.
   Call* oldest_ = nullptr;
   std::size_t active_operations_ = 0;
   std::size_t active_bytes_ = 0;
@@ -357,11 +356,11 @@ class Engine final : public transport::Receiver {
   std::array<std::unordered_map<NamespaceId, std::unique_ptr<SpaceState>>, kTraffics> spaces_;
   std::unordered_map<std::uint64_t, NodeSession*> sessions_by_id_;
   std::string last_good_address_;
-  // Of the connection file, once no node has answered.
+  // Addresses of the connection file, after no node has answered.
   std::vector<std::string> file_addresses_;
   std::uint64_t file_read_ns_ = 0;
 
-  // What is to be done by whoever waits.
+  // Work for the next waiting thread.
   bool map_wanted_ = false;
   bool map_running_ = false;
   Epoch map_at_least_;
@@ -369,7 +368,7 @@ class Engine final : public transport::Receiver {
   std::uint64_t next_maintenance_ns_ = ~0ull;
   UnansweredKeys unanswered_;
   std::uint64_t attaches_ = 0;  // Begun, to any node.
-  bool down_waiting_ = false;   // Operations wait in queues whose node is down.
+  bool down_waiting_ = false;   // Operations wait in queues of a node that is down.
 };
 
 // The deadline that a call gets: `timeout` from now, or the default and 1 s per 50 MB.

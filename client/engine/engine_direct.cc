@@ -1,5 +1,5 @@
-// How a client comes to read a daemon's memory: views of partitions, the memory itself, and which
-// keys it must not read so.
+// Access to a daemon's memory: views of partitions, the memory itself, and the keys that must not
+// be read directly.
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -77,7 +77,7 @@ void Engine::OnShown(SpaceState* space, std::uint32_t partition,
   std::memcpy(&view, operation.result.data(), sizeof view);
   const Lock lock(*this);
   const CoreLink& link = *space->queues[partition].link;
-  // It may be another daemon by now, whose numbers mean other things.
+  // The daemon may have restarted meanwhile, and its numbers then have other meanings.
   if (link.session().arenas != asked_of || link.endpoint() == nullptr) return;
   std::optional<KeyBounds> bounds;
   if (!space->FindBounds(partition, Term(view.term), &bounds)) return;

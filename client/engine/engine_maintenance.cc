@@ -1,5 +1,5 @@
-// What blocks: fetching the map and attaching. Done by a waiting thread, unlocked, one of each at a
-// time.
+// Blocking work: fetching the map and attaching. A waiting thread does it unlocked. At most one
+// fetch and one attach run at a time.
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +12,7 @@ namespace tidepool::internal {
 namespace {
 
 constexpr std::uint64_t kMsNs = 1'000'000;
-// One attempt: long enough for a loaded machine, short enough to turn to another node.
+// Time of an attempt: long enough for a loaded machine, short enough to turn to another node.
 constexpr std::uint64_t kAttemptNs = 2'000 * kMsNs;
 constexpr std::uint64_t kMapRetryNs = 50 * kMsNs;
 // The connection file may lie on a file system that many clients share.
@@ -106,7 +106,7 @@ void Engine::RunMapMaintenance(Lock& lock, std::uint64_t until_ns) {
     map_at_least_ = Epoch();
   } else {
     map_not_before_ns_ = Now() + kMapRetryNs;
-    // Nobody can say that the node is back, so it is as the last map said.
+    // No node can report that the node is back, so the last map holds.
     map_checked_ns_ = Now();
   }
   if (down_waiting_) FailDown();
@@ -195,7 +195,7 @@ bool Engine::RereadAddresses() {
 Status Engine::RefreshMap(Epoch at_least, Deadline deadline) {
   bool answered = false;
   Status status = AskForMap(at_least, deadline, &answered);
-  // The next attempt begins with the addresses of the file, even if this one has no time left.
+  // The next attempt begins with the addresses of the file, even if this attempt has no time left.
   if (!status.ok() && !answered && RereadAddresses() && !deadline.Passed()) {
     status = AskForMap(at_least, deadline, &answered);
   }
@@ -271,8 +271,8 @@ void Engine::UpdateSpace(SpaceState* space) {
   }
 }
 
-// All of it goes to one core of the aggregator's node, another one for each client. Once it has
-// gone to a node it goes there until that is down.
+// Forwarded operations all go to one core of the aggregator's node; clients differ in the core.
+// After the first operation they go to that node until it is down.
 void Engine::UpdateForwarded(SpaceState* space) {
   if (map_->Find(space->id) == nullptr) return Drop(space);
   const CoreLink* now = space->queues[0].link;
@@ -283,7 +283,7 @@ void Engine::UpdateForwarded(SpaceState* space) {
   CoreLink* link = &SessionOf(node->id, Traffic::kForwarded).Link(CoreId(core));
   for (PartitionQueue& queue : space->queues) {
     queue.state = placement::PartitionState::kActive;
-    // What was sent to the node before is not overtaken.
+    // Operations that were sent to the old node are not overtaken.
     if (queue.link != link) queue.term = Term(queue.term.value() + 1);
     PlaceQueue(&queue, link);
   }
@@ -367,8 +367,8 @@ bool Engine::IsDown(const PartitionQueue& queue) const {
   return queue.state != placement::PartitionState::kActive || queue.link->session().node_down();
 }
 
-// Ends what waits for partitions that nobody serves, if the map is fresh; else has it fetched
-// first.
+// Ends operations for partitions without a serving owner, if the map is fresh. Otherwise requests a
+// fresh map first.
 void Engine::FailDown() {
   if (Now() > map_checked_ns_ + kMapFreshNs) return WantMap(Epoch());
   down_waiting_ = false;

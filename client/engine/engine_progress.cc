@@ -1,4 +1,4 @@
-// Who moves the client on: leaders, followers, and what a leader does each round.
+// Progress of the client: leaders, followers, and the rounds of a leader.
 #include <poll.h>
 
 #include <algorithm>
@@ -11,15 +11,15 @@
 namespace tidepool::internal {
 namespace {
 
-// A waiter for room looks by itself now and then: nobody knows when there is enough.
+// A thread that waits for room looks from time to time, because no event announces enough room.
 constexpr std::uint64_t kRoomPollNs = 1'000'000;
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
 // Rounds between two looks at the clock, which costs 20 ns.
 constexpr unsigned kRoundsPerClock = 32;
 
-// After such a pause a program looks whether its sessions are still there before it sends.
+// After a pause of this length, the client checks its sessions before it sends.
 constexpr std::uint64_t kPauseNs = 100'000'000;
-// The network library gives what has come one by one.
+// The network library delivers messages one at a time.
 constexpr int kLookRounds = 8;
 
 void Relax() { __builtin_ia32_pause(); }
@@ -34,8 +34,8 @@ void Engine::Lock::Acquire() {
   engine_.turns_.fetch_add(1, std::memory_order_relaxed);
 }
 
-// A mutex is not fair: a leader that unlocks and locks again wins against a thread that must first
-// be woken up, for ever. So it waits until one of the others has had the lock.
+// A mutex is not fair. A leader that unlocks and locks again wins for ever against a thread that
+// must first be woken. So the leader waits until another thread has had the lock.
 void Engine::Lock::LetOthersIn() {
   if (engine_.contenders_.load(std::memory_order_relaxed) == 0) return;
   const std::uint32_t turn = engine_.turns_.load(std::memory_order_relaxed);
@@ -108,7 +108,8 @@ void Engine::WaitForNotifier(Notifier& notifier, std::uint64_t until_ns) {
 }
 
 void Engine::Ring(Notifier& notifier) {
-  // Either who waits sees the ring before it sleeps, or this sees that it is about to.
+  // Either the waiting thread sees the ring before it sleeps, or this thread sees that it is about
+  // to.
   if (notifier.rung.exchange(true)) return;
   if (notifier.awaited.load()) worker_->Wake();
 }
@@ -134,7 +135,7 @@ bool Engine::Run(Lock& lock, const WaitCondition& condition, Waiter* waiter) {
       continue;
     }
     if (!leading_ && condition.background && followers_ != nullptr) {
-      // A thread that waits for an answer leads better than one that waits for nothing.
+      // A thread that waits for an answer leads better than a thread that waits for nothing.
       Appoint();
       Follow(lock, waiter, kNever);
     } else if (!leading_) {
@@ -145,8 +146,8 @@ bool Engine::Run(Lock& lock, const WaitCondition& condition, Waiter* waiter) {
                        condition.room || condition.all_up_to > 0 ? now_ns + kRoomPollNs : kNever}));
     }
   }
-  // The round that brought the answer may have ended calls of others, whose continuations nobody
-  // else would run.
+  // The round that brought the answer may have ended calls of other threads. No other thread would
+  // run their continuations.
   while (!ready_.empty() && !closed_.load(std::memory_order_relaxed)) RunReady(lock);
   if (!leading_) Appoint();
   return fulfilled;
@@ -157,7 +158,7 @@ void Engine::Lead(Lock& lock, const WaitCondition& condition) {
   unsigned rounds = 0;
   for (;;) {
     const unsigned events = worker_->Progress();
-    // Before anything else: the round that brings the answer awaited is the one that paid.
+    // Counts first: the round that brings the awaited answer is the round that paid.
     if (events != 0) spin_.Found();
     if (Fulfilled(condition) || !ready_.empty() || next_maintenance_ns_ == 0) break;
     if (!dirty_.empty()) FlushDirty(Now());
@@ -227,12 +228,13 @@ void Engine::Follow(Lock& lock, Waiter* waiter, std::uint64_t until_ns) {
   waiter->listed = false;
 }
 
-// Nobody leads: one of those that wait shall.
+// Appoints a waiting thread if no thread leads.
 void Engine::Appoint() {
   if (followers_ != nullptr) {
     followers_->Wake();
   } else if (background_sleeps_) {
-    worker_->Wake();  // What armed its descriptor is used up: it must look and arm again.
+    worker_->Wake();  // The event that armed its descriptor is used up: the leader must look and
+                      // arm again.
   }
 }
 
@@ -254,17 +256,17 @@ void Engine::MarkDirty(CoreLink* link) {
   dirty_.push_back(link);
 }
 
-// Nothing was sent for a while: a daemon may have closed its session meanwhile, and a change that
-// is sent into a closed connection ends unknown. Found out before, it goes by a new one. Whoever
-// sleeps may not have woken up yet for what has come.
+// Checks the sessions after a pause. A daemon may have closed its session meanwhile, and a change
+// sent into a closed connection ends unknown. If the check finds that in time, the change uses a
+// new connection. Sleeping threads may not have woken up yet for new messages.
 void Engine::LookAfterPause() {
   for (int round = 0; round < kLookRounds; ++round) worker_->Progress();
-  // What armed its descriptor may be used up.
+  // The event that armed its descriptor may be used up.
   if (leader_sleeps_ || background_sleeps_) worker_->Wake();
 }
 
 void Engine::FlushDirty(std::uint64_t now_ns) {
-  // Nobody is in Progress, as this thread has the lock.
+  // No thread is in Progress, because this thread has the lock.
   const bool paused = now_ns >= flushed_ns_ + kPauseNs;
   flushed_ns_ = now_ns;
   if (paused) [[unlikely]]
@@ -283,8 +285,8 @@ void Engine::FlushDirty(std::uint64_t now_ns) {
   flushing_.clear();
 }
 
-// Runs what callers gave to Then, unlocked and by a thread that does not lead: it may call
-// anything.
+// Runs continuations given to Then, unlocked, in a thread that does not lead. A continuation may
+// call any function.
 void Engine::RunReady(Lock& lock) {
   std::vector<Call*> ready;
   ready.swap(ready_);

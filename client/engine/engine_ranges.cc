@@ -1,5 +1,5 @@
-// Ordered namespaces: which partition an operation goes to, and what becomes of what waits when a
-// range is split.
+// Ordered namespaces: the partition of an operation, and waiting operations after the split of a
+// range.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -12,7 +12,7 @@
 
 namespace tidepool::internal {
 
-// Packs and what is addressed to a partition by its number stay where they are.
+// Packs, and operations addressed to a partition by its number, stay in their queue.
 PartitionQueue* Engine::RouteOf(const Operation& operation) {
   SpaceState* space = operation.queue->space;
   const wire::OpcodeInfo& info = wire::InfoOf(operation.opcode);
@@ -44,8 +44,8 @@ void Engine::EnqueueByRange(Operation* operation, const placement::Ranges* packe
   if (IsDown(*operation->queue)) down_waiting_ = true;
 }
 
-// One that was sent and refused, or that waits in a queue whose range has been split. It is in no
-// queue.
+// Handles an operation that was sent and refused, or that waited in a queue with a split range.
+// REQUIRES: the operation is in no queue.
 void Engine::RequeueByRange(Operation* operation) {
   if (operation->is_pack()) {
     if (!SpreadPack(operation)) return CoreLink::Insert(operation);
@@ -62,8 +62,8 @@ void Engine::RequeueByRange(Operation* operation) {
   CoreLink::Insert(operation);
 }
 
-// Gives the operations of a pack to those who have their keys now. False: they all belong to one
-// partition, whose queue is set.
+// Spreads the operations of a pack over the partitions of their keys. False: all keys belong to a
+// single partition, whose queue is set.
 bool Engine::SpreadPack(Operation* pack) {
   SpaceState* space = pack->queue->space;
   const placement::Ranges& ranges = *space->ranges;
@@ -86,7 +86,7 @@ bool Engine::SpreadPack(Operation* pack) {
   return true;
 }
 
-// A piece has ended; what failed of it is noted with the call.
+// Ends a piece. Its failures are noted with the call.
 void Engine::EndPiece(Operation* piece) {
   TP_DCHECK(piece->state != Operation::State::kEnded);
   piece->state = Operation::State::kEnded;
@@ -95,7 +95,7 @@ void Engine::EndPiece(Operation* piece) {
   if (--whole->pieces->left == 0) End(whole, StatusCode::kOk);
 }
 
-// True if something of it was sent, and what became of that is not known.
+// True if a part of the pack was sent and its outcome is unknown.
 bool Engine::AbandonPieces(Operation* pack) {
   bool sent = false;
   for (const auto& piece : pack->pieces->pieces) {
@@ -105,7 +105,7 @@ bool Engine::AbandonPieces(Operation* pack) {
       sent |= AbandonPieces(&operation);
     } else {
       sent |= operation.state == Operation::State::kSent;
-      // A sent one notes by itself which of its operations have no answer.
+      // A sent piece itself notes its operations without an answer.
       const bool queued = operation.state == Operation::State::kQueued;
       Abandon(&operation);
       if (queued) operation.call->AddPackFailure(operation, 0, operation.pack_count, {});
@@ -116,7 +116,7 @@ bool Engine::AbandonPieces(Operation* pack) {
   return sent;
 }
 
-// Takes over the ranges of a newer map: new partitions have the upper parts of known ones.
+// Takes over the ranges of a newer map. New partitions have the upper parts of known ranges.
 void Engine::UpdateRanges(SpaceState* space, const placement::Namespace& now) {
   if (space->ranges != nullptr) {
     for (std::uint32_t i = space->queues.size(); i < now.partitions.size(); ++i) {
@@ -133,7 +133,7 @@ void Engine::UpdateRanges(SpaceState* space, const placement::Namespace& now) {
   if (space->direct != nullptr) space->direct->SetRanges(now.ranges);
 }
 
-// What waits in a queue for keys that are another partition's now goes there, in its order.
+// Moves waiting operations whose keys now belong to another partition to it, in their order.
 void Engine::MoveMisrouted(PartitionQueue* queue) {
   std::vector<Operation*> misrouted;
   for (Operation* operation = queue->waiting.front(); operation != nullptr;
@@ -157,7 +157,7 @@ void Engine::WakeSuccessors(const SpaceState& space) {
     }
   }
   if (some_wait) return;
-  // Until the next split nobody needs to be looked for.
+  // Until the next split, no queue has a successor to look for.
   for (PartitionQueue& queue : space.queues) queue.has_successors = false;
 }
 

@@ -63,7 +63,7 @@ void Engine::TellRemoteReads() {
   }
 }
 
-// `offset`: a piece of memory to be shown as well; 0: none.
+// `offset`: memory to be shown as well; 0: none.
 void Engine::AskToShowRemotely(SpaceState* space, std::uint32_t partition, std::uint64_t offset) {
   std::shared_ptr<RemoteNode> node;
   CoreLink* link = nullptr;
@@ -78,7 +78,7 @@ void Engine::AskToShowRemotely(SpaceState* space, std::uint32_t partition, std::
     }
     node = session.remote;
   }
-  // Without the lock: the first one starts a device.
+  // Polls without the lock, because the first Poll starts a device.
   const RemoteNode::State state = node->Poll();
   if (state == RemoteNode::State::kConnecting) {
     const Lock lock(*this);
@@ -113,7 +113,7 @@ void Engine::OnShownRemotely(SpaceState* space, std::uint32_t partition,
   std::memcpy(&view, operation.result.data(), sizeof view);
   asked_of->Add(*shown);
   const Lock lock(*this);
-  // It may be another daemon by now, whose numbers mean other things.
+  // The daemon may have restarted meanwhile, and its numbers then have other meanings.
   if (space->queues[partition].link->session().remote != asked_of) return;
   std::optional<KeyBounds> bounds;
   if (!space->FindBounds(partition, Term(view.term), &bounds)) return;

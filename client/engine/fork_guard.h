@@ -1,4 +1,4 @@
-// Notices that this process is a fork of the one that connected: the network library's state is
+// Notices that this process is a fork of the process that connected. The network library's state is
 // then shared with the parent and must not be touched.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace tidepool::internal {
 
-// How many forks lie between this process and the first one that asked. One load once registered;
-// getpid() would be a system call per operation.
+// Returns the number of forks between this process and the first process that asked. Costs a load
+// after the registration; getpid() would be a system call per operation.
 std::uint64_t ForkGeneration();
 
 // Counts as a client of this process while it lives. Thread-safe.

@@ -9,8 +9,8 @@
 
 namespace tidepool::internal {
 
-// A channel lives for one call: a client asks rarely, and thousands of clients that keep idle
-// connections would cost the daemons more than the 0.5 ms of a connect.
+// A channel lives for one call. A client calls rarely. Idle connections of thousands of clients
+// would cost the daemons more than the 0.5 ms of a connect.
 std::unique_ptr<ControlPlane> MakeGrpcControl(std::string token, ChannelSecurity security);
 
 }  // namespace tidepool::internal

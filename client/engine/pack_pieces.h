@@ -1,5 +1,5 @@
-// The pieces of a pack whose keys have come to lie in several partitions, because a range was split
-// after the pack was made.
+// The pieces of a pack with keys in several partitions, because a range was split after the pack
+// was made.
 //
 //   engine (SpreadPack) -> [PackPieces] -> partition queues
 #pragma once
@@ -15,12 +15,12 @@
 
 namespace tidepool::internal {
 
-// A pack of its own, of some of another one's operations.
+// A pack made of some operations of another pack.
 struct PackPiece {
   Operation operation;
   Operation* whole = nullptr;
-  wire::Pack pack;                    // What `operation` has its bytes from.
-  std::vector<std::uint16_t> places;  // Of its operations in the whole.
+  wire::Pack pack;                    // Has the bytes of `operation`.
+  std::vector<std::uint16_t> places;  // Places of its operations in the whole pack.
 };
 
 // Belongs to the whole pack, which ends when the last piece has ended. A piece may be spread again.

@@ -29,8 +29,8 @@ void OperationList::PushBack(Operation* operation) {
 }
 
 void OperationList::Insert(Operation* operation) {
-  // What comes back is older than nearly everything that waits, so the walk is short; or it is
-  // newer than all.
+  // An operation that comes back is older than nearly all waiting operations, so the walk is short.
+  // If it is newer than all of them, no walk is needed.
   if (tail_ != nullptr && tail_->sequence < operation->sequence) return PushBack(operation);
   Operation* behind = head_;
   while (behind != nullptr && behind->sequence < operation->sequence) behind = behind->next;
@@ -50,7 +50,7 @@ void OperationList::Remove(Operation* operation) {
 
 bool PartitionQueue::IsHeldBack(const Operation& operation) const {
   if (operation.streamed && !operation.upload_ready) return true;
-  if (space->traffic == Traffic::kWaiting) return false;  // What waits has no order.
+  if (space->traffic == Traffic::kWaiting) return false;  // Waiting operations have no order.
   if (operation.may_have_any_key()) {
     return !streamed.empty() && streamed.front()->sequence < operation.sequence;
   }

@@ -1,4 +1,4 @@
-// The operations of one partition that wait to be sent, and the rules of order between terms.
+// The unsent operations of a partition, and the rules of order between terms.
 //
 //   engine -> [partition queue] -> core link (which takes groups out of it)
 #pragma once
@@ -28,7 +28,8 @@ class OperationList {
   Operation* front() const { return head_; }
   // `operation` is newer than all in the list.
   void PushBack(Operation* operation);
-  // Puts one back that was sent and refused: before all that were called later.
+  // Returns a sent and refused operation to the queue, before all operations that were called
+  // later.
   void Insert(Operation* operation);
   void Remove(Operation* operation);
 
@@ -37,14 +38,13 @@ class OperationList {
   Operation* tail_ = nullptr;
 };
 
-// Invariants:
-// (1) A group never goes out under a term at or below `refused`: a refusal is final for
+// Invariants: (1) A group never goes out under a term at or below `refused`: a refusal is final for
 //     {partition, term}.
-// (2) A group goes out under a newer term only when `outstanding` is 0, that is when everything
-//     sent under older terms is answered or given up. So nothing overtakes what was refused.
-// (3) `listed` says whether the queue is among its link's ready ones.
-// (4) A queue whose range was a part of another one's sends nothing while the other one has
-//     something outstanding that it sent before the split. So nothing overtakes that either.
+// (2) A group goes out under a newer term only when `outstanding` is 0: all operations sent under
+//     older terms are answered or given up. A refused operation is thus not overtaken.
+// (3) `listed` says if the queue is among its link's ready queues. (4) A queue may have a parent,
+// whose range contained its range before a split. It sends nothing
+//     while the parent has operations outstanding from before the split, so it overtakes none.
 struct PartitionQueue {
   PartitionId id;
   SpaceState* space = nullptr;
@@ -55,30 +55,31 @@ struct PartitionQueue {
   CoreLink* link = nullptr;
 
   Term refused;                   // The greatest term that was refused.
-  Term sent_term;                 // Of what is outstanding.
+  Term sent_term;                 // Term of the outstanding operations.
   std::uint32_t outstanding = 0;  // Operations sent, not answered and not given up.
   OperationList waiting;
   std::uint32_t waiting_count = 0;
-  // Puts whose values are streamed, from their call to their answer. Later operations on the same
-  // key are held back until then; other keys pass.
+  // Puts with streamed values, from their call to their answer. Later operations on the same key
+  // are held back until then. Other keys pass.
   std::vector<Operation*> streamed;
 
   bool listed = false;
   PartitionQueue* next_ready = nullptr;
 
-  // Of an ordered namespace: whose range this one's was a part of, until all that was sent for it
-  // before the split has come back, and the term that the other one has got by the split.
+  // In an ordered namespace: the queue whose range contained this range before a split. Null when
+  // all operations that the parent sent before the split have ended. With it, the parent's term
+  // after the split.
   PartitionQueue* parent = nullptr;
   Term parent_term;
-  bool has_successors = false;  // Others have got parts of its range,
-  bool is_split = false;        // and what waits here has not been looked through since.
+  bool has_successors = false;  // Other queues have received parts of its range.
+  bool is_split = false;        // Waiting operations were not yet assigned again after the split.
 
-  // Whether a group may be sent now.
+  // True if a group may be sent now.
   bool MaySend() {
     return term > refused && (outstanding == 0 || term == sent_term) && ParentsAreDone();
   }
   bool ParentsAreDone();
-  // Whether `operation` of this queue may go, seen from the streamed Puts.
+  // True if the streamed Puts hold back `operation` of this queue.
   bool IsHeldBack(const Operation& operation) const;
   void ForgetStreamed(const Operation* operation);
   void AddStreamed(Operation* operation);
@@ -104,7 +105,7 @@ class QueueTable {
     std::uint32_t index_;
   };
 
-  // Once, before others look. At most `size_max` in the end.
+  // REQUIRES: called once, before other threads look. `size_max` bounds all later growth.
   void Make(std::uint32_t size, std::uint32_t size_max);
   PartitionQueue& Append();
 
@@ -118,21 +119,21 @@ class QueueTable {
  private:
   std::unique_ptr<PartitionQueue[]> first_;
   std::size_t first_size_ = 0;
-  // As many as may come, so that nothing moves that others look at.
+  // Room for all possible queues, so that no queue moves while other threads look at it.
   std::unique_ptr<std::unique_ptr<PartitionQueue>[]> more_;
   std::atomic<std::uint32_t> size_{0};
 };
 
-// Operations that wait in the daemon have sessions of their own. A frame that is not answered holds
-// back `ack_watermark`, and so, 1,024 frames later, all others of its session and core.
+// Operations that wait in the daemon have their own sessions. A frame without an answer holds
+// `ack_watermark` back. After 1,024 more frames that stops the session of its core.
 //
-// What is forwarded goes to the aggregator of a node of this machine, whoever owns its keys. It is
-// answered when the last of its owners has answered.
+// Forwarded operations go to the aggregator of a node of this machine, for any owner. A forwarded
+// frame is answered when the last of its owners has answered.
 enum class Traffic : std::uint8_t { kPrompt = 0, kWaiting = 1, kForwarded = 2 };
 inline constexpr std::size_t kTraffics = 3;
 
-// What a client knows about one namespace, and its operations of one sort of traffic. Lives as long
-// as the client, so operations may point at it.
+// A namespace in the client, with its operations of one kind of traffic. Lives as long as the
+// client, so operations may point at it.
 struct SpaceState {
   SpaceState();
   ~SpaceState();
@@ -142,19 +143,20 @@ struct SpaceState {
   placement::Kind kind = placement::Kind::kHash;
   placement::NamespaceOptions options;
   bool dropped = false;
-  // A slowly falling maximum of the values that came back: what an answer is expected to take.
+  // Expected size of an answer: a slowly falling maximum of the received values.
   std::uint32_t value_bytes_expected = 256;
   // Index = partition. kForwarded: of an ordered namespace only the first, which has all keys.
   QueueTable queues;
-  // What is read without the owners; null: nothing. Of prompt traffic only.
+  // Direct reads, for prompt traffic only; null: none.
   std::unique_ptr<DirectSpace> direct;
-  // Of kind ordered, unless forwarded, from the newest map; guarded by the client's lock.
+  // Ranges of the newest map, for ordered namespaces that are not forwarded. Guarded by the
+  // client's lock.
   std::shared_ptr<const placement::Ranges> ranges;
 
   void LearnValueBytes(std::size_t bytes);
-  // Needs the client's lock. Sets the keys of a partition under a term; none: hashes place the
-  // keys. False: the client's ranges are of another term, and a split changes keys and term
-  // together.
+  // Sets the keys of a partition under a term; no value: hashes place the keys. False: the client's
+  // ranges are of another term, and a split changes keys and term together. REQUIRES: the client's
+  // lock.
   bool FindBounds(std::uint32_t partition, Term term, std::optional<KeyBounds>* bounds) const;
 };
 

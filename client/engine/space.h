@@ -1,4 +1,4 @@
-// What a Namespace handle points at.
+// The object behind a Namespace handle.
 #pragma once
 
 #include <atomic>
@@ -15,14 +15,14 @@
 
 namespace tidepool::internal {
 
-// What is known since a round began of which something was promised (tidepool/promise.h).
+// Knowledge since the begin of a round with a promise (tidepool/promise.h).
 struct Round {
   explicit Round(const PromiseUse& use) : reads(use.cache_bytes_max) {}
 
-  ReadCache reads;  // Of kReadOnly.
+  ReadCache reads;  // Used with kReadOnly.
 
-  // Of kPopOnly: how often this program has pushed, or given an item back, and how often it had
-  // when no item was found. If they agree, there is none.
+  // Used with kPopOnly: the number of pushes and returned items of this program, and that number
+  // when no item was found. If both agree, the queue is empty.
   std::atomic<std::uint64_t> pushes{0};
   std::atomic<std::uint64_t> drained_at{~std::uint64_t{0}};
   bool drained() const { return drained_at == pushes; }
@@ -46,19 +46,21 @@ class Space {
   // Its name, id, kind, options and number of queues never change; the rest is guarded by the
   // client's lock.
   SpaceState* state() const { return state_; }
-  // What answers look-ups of absent keys here; null: nothing.
+  // Returns the copy that answers look-ups of absent keys here; null: no copy.
   AbsentCopy* absent() const { return absent_.get(); }
   const std::shared_ptr<AbsentCopy>& shared_absent() const { return absent_; }
 
-  // The same namespace where everything is asked for: for who must not miss what others write.
+  // Returns the same namespace without caches, for callers that must see the writes of other
+  // processes.
   std::shared_ptr<Space> Plain() const { return std::make_shared<Space>(engine_, state_); }
 
-  // Of queues: where this handle pushes, and looks first for items. 0 where there is one lane.
+  // Lane of a queue in which this handle pushes and looks first for items. 0 if there is a single
+  // lane.
   std::uint32_t lane() const { return lane_; }
 
   Promise promise() const { return promise_; }
   const PromiseUse& use() const { return use_; }
-  // Whether the handle or this call promises one of `wanted`.
+  // True if the handle or this call makes one of the promises `wanted`.
   bool Promises(Promise wanted, Promise of_call = Promise::kNone) const {
     return Has(promise_ | of_call, wanted);
   }
@@ -79,12 +81,12 @@ class Space {
     if (has_round_.load(std::memory_order_acquire)) round_->reads.Clear();
   }
 
-  // Whether somebody in this process must be told of keys that an operation may write; and who
-  // tells, before the operation is started and again after that.
+  // True if this process caches data of the namespace. Writers then notify before the operation
+  // starts, and again after its end.
   bool minds_writes() const {
     return absent_ != nullptr || has_round_.load(std::memory_order_acquire);
   }
-  // The same of items that come back, or are new.
+  // Notes that items came back or are new.
   void NotePush() const {
     if (has_round_.load(std::memory_order_acquire)) ++round_->pushes;
   }

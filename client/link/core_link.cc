@@ -150,7 +150,7 @@ void CoreLink::GiveUp(Operation* operation) {
     if (download.index != operation->index) return false;
     CancelDownload(frame->id, download.index, download.receiver.received(),
                    download.receiver.total());
-    // The stream ends with this, so nothing more will be answered.
+    // The stream ends here, so no further answer will come.
     frame->operations[operation->index] = nullptr;
     --frame->unanswered;
     --frame->credit;
@@ -226,7 +226,8 @@ void CoreLink::RetireIfAnswered(SentFrame* frame) {
   if (ready_head_ != nullptr) engine_.MarkDirty(this);
 }
 
-// Frames that nobody waits for, below what the daemon was told: it knows that they are given up.
+// Retires given-up frames below the watermark that was sent: the daemon knows that they are given
+// up.
 void CoreLink::RetireGhosts(std::uint64_t below) {
   for (std::uint64_t id = base_; id < std::min(below, next_frame_id_); ++id) {
     SentFrame* frame = frames_[id & kRingMask];
@@ -244,7 +245,8 @@ std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
       return wire::kReplyEntryBytes + operation.queue->space->value_bytes_expected;
     case wire::Opcode::kPop:
     case wire::Opcode::kPeek: {
-      // A list of many is as long as it may be, since what it has no room for is asked for again.
+      // A list may be as long as the limit. A second request gets the items that it has no room
+      // for.
       const std::uint64_t items = operation.Word(wire::Argument::kOperand);
       const std::uint64_t bytes =
           items * (wire::kDeliveredItemHeaderBytes + operation.queue->space->value_bytes_expected);
@@ -266,15 +268,15 @@ wire::FrameHeader CoreLink::Header(wire::FrameType type) const {
 }
 
 void CoreLink::Flush(std::uint64_t now_ns) {
-  if (address_.empty()) return;  // The daemon has no such core: a map will move the queues.
+  if (address_.empty()) return;  // The daemon has no such core. A map will move the queues.
   if (upload_.operation != nullptr || !uploads_waiting_.empty()) PumpUpload();
   while (ready_head_ != nullptr && session_.attached() && SendFrame(now_ns)) {
   }
-  // A Put whose value had arrived may have gone: its place is free for the next value.
+  // A Put with an arrived value may have gone, so the next value has room.
   if (upload_.operation == nullptr && !uploads_waiting_.empty()) PumpUpload();
 }
 
-// Appends what may go of `queue`. True if the draft has room for more.
+// Appends operations of `queue` that may go. True if the draft has room for more.
 bool CoreLink::AppendGroup(PartitionQueue* queue, FrameDraft* draft) {
   std::vector<SentGroup>& groups = draft->frame->groups;
   bool room = true;
@@ -286,7 +288,7 @@ bool CoreLink::AppendGroup(PartitionQueue* queue, FrameDraft* draft) {
       if (operation->may_have_any_key()) break;  // Nothing passes it.
       held_back = true;
     } else if (held_back && !wire::InfoOf(operation->opcode).keyed) {
-      break;  // It is about all keys, or about one that is held back.
+      break;  // It concerns all keys, or a key that is held back.
     } else if (operation->is_pack()) {
       open = false;
       room = AppendPack(operation, draft);
@@ -370,8 +372,8 @@ bool CoreLink::SendFrame(std::uint64_t now_ns) {
   if (next_frame_id_ - std::min(base_, ack_watermark_) >= limits::kFramesUnfinishedMax) {
     const SentFrame* oldest = FindFrame(base_);
     if (oldest != nullptr && oldest->live == 0) {
-      // The daemon never answered what nobody waits for any more, and without a new frame it cannot
-      // be told that this is finished. A new connection forgets it.
+      // The daemon never answered operations that were given up. Without a new frame it cannot
+      // learn that they are finished. A new connection forgets them.
       session_.OnLost(Status(StatusCode::kUnavailable, session_.Describe() + " left frame " +
                                                            std::to_string(oldest->id) +
                                                            " without an answer"));
@@ -379,8 +381,8 @@ bool CoreLink::SendFrame(std::uint64_t now_ns) {
     return false;
   }
   if (cached_bytes_ >= limits::kCachedReplyBytesMax / 2) return false;
-  // Answers in pieces give credits back in pieces; frames are not to become as small. Half the
-  // grant keeps two frames under way, so that the daemon works on one while the other travels.
+  // Answers in pieces return credits in pieces, but frames should not become as small. Half of the
+  // grant keeps two frames under way: the daemon works on one while the other travels.
   const std::uint32_t half = std::max(1u, granted_operations_ / 2);
   const std::uint32_t wanted =
       std::min<std::uint32_t>({waiting_operations_, FlushOperations(), half});
@@ -401,7 +403,7 @@ bool CoreLink::SendFrame(std::uint64_t now_ns) {
       last = queue;
     }
   }
-  // To the end of the line: one busy partition does not keep others waiting.
+  // The queue goes to the end of the line, so a busy partition does not delay the other partitions.
   if (last != nullptr) PushReady(last);
   SentFrame* frame = draft.frame;
   if (frame->operations.empty()) {

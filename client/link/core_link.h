@@ -1,4 +1,4 @@
-// The client's side of one core: queues of operations, credits, frames under way, answers.
+// The client's side of a core: queues of operations, credits, frames under way, answers.
 //
 //   partition queue -> [core link] -> proto/transport => daemon/core/dispatcher => [core link] ->
 //   call
@@ -29,7 +29,7 @@ class CoreLink;
 class Engine;
 class NodeSession;
 
-// What a frame says about its deadline: clocks differ, so a duration.
+// Returns the time left until a deadline. Frames carry a duration because clocks differ.
 inline std::uint32_t TimeLeftUs(std::uint64_t deadline_ns, std::uint64_t now_ns) {
   const std::uint64_t left_us = deadline_ns > now_ns ? (deadline_ns - now_ns) / 1'000 : 0;
   return static_cast<std::uint32_t>(std::min<std::uint64_t>(left_us, 0xffff'ffff));
@@ -41,10 +41,10 @@ struct SentGroup {
   Term term;
   std::uint16_t first = 0;
   std::uint16_t count = 0;
-  bool pack = false;  // All of it is one pack.
+  bool pack = false;  // All operations are one pack.
 };
 
-// The value of one operation on its way in.
+// A received value under way, of one operation.
 struct Download {
   std::uint16_t index = 0;
   StreamReceiver receiver;
@@ -54,33 +54,32 @@ struct Download {
 struct SentFrame {
   CoreLink* link = nullptr;
   std::uint64_t id = 0;
-  std::uint64_t ack_watermark = 0;  // What it told the daemon.
+  std::uint64_t ack_watermark = 0;  // Watermark that this frame sent.
   std::uint32_t request_bytes = 0;
   std::uint32_t reply_bytes = 0;
   std::uint32_t credit = 0;  // In operations, that has not come back.
-  // Index = operation in the frame; a pack stands at each of its own. Null: answered. GivenUp():
-  // nobody waits any more, and the daemon has not answered.
+  // Index = operation in the frame. A pack stands at each of its places. Null: answered. GivenUp():
+  // no thread waits any more, and the daemon has not answered.
   std::vector<Operation*> operations;
   std::vector<SentGroup> groups;
   std::vector<Download> downloads;
-  std::uint32_t unanswered = 0;  // By the daemon, given-up ones included.
-  std::uint32_t live = 0;        // Somebody waits for them. 0: the frame is finished.
+  std::uint32_t unanswered = 0;  // Not answered by the daemon, including given-up operations.
+  std::uint32_t live = 0;        // Operations that a thread waits for. 0: the frame is finished.
 };
 
 // Guarded by the client's lock. Lives as long as the client.
 //
-// Invariants:
-// (1) What is unanswered never exceeds the grant: operations (a pack counts as one, until its whole
-//     frame is answered), bytes of whole frames, and the answers' allowances, each on its own. A
-//     given-up operation counts until it is answered, until the daemon has shown that it knows of
-//     the giving up, or until a new connection.
-// (2) At most kFramesUnfinishedMax frames are at or above ack_watermark.
-// (3) ack_watermark passes only frames with live == 0.
-// (4) Values of answers that the daemon keeps for frames not finished stay below
-//     kCachedReplyBytesMax: at half of it no frame is sent until an older one is finished.
-// (5) Frames go out in the order of their ids on one connection.
-// (6) A read is not asked again behind a change of the same key that was called later and sent: the
-//     change may be done, and the read would see it. The read ends with kUnavailable instead.
+// Invariants: (1) Unanswered operations, bytes of whole frames and allowances of answers each stay
+// within the
+//     grant. A pack counts as one operation until its whole frame is answered. A given-up operation
+//     counts until its answer, until the daemon has shown that it knows, or until a new connection.
+// (2) At most kFramesUnfinishedMax frames are at or above ack_watermark. (3) ack_watermark passes
+// only frames with live == 0. (4) Cached values of answers to unfinished frames stay below
+// kCachedReplyBytesMax in the daemon.
+//     Above half of it no frame is sent until an older frame is finished.
+// (5) Frames go out in the order of their ids on one connection. (6) A read is not sent again after
+// a later change of its key was sent. The change may be done, and
+//     the read would see it. The read ends with kUnavailable instead.
 class CoreLink {
  public:
   CoreLink(Engine& engine, NodeSession& session, CoreId core)
@@ -94,7 +93,7 @@ class CoreLink {
   bool HasWork() const { return waiting_operations_ > 0 || upload_.operation != nullptr; }
   bool HasOutstanding() const { return frames_unanswered_ > 0 || upload_.operation != nullptr; }
   std::uint32_t waiting_operations() const { return waiting_operations_; }
-  // As many of them are sent before anybody waits.
+  // Number of operations that are sent before any thread waits.
   std::uint32_t FlushOperations() const;
   std::size_t waiting_bytes() const { return waiting_bytes_; }
 
@@ -103,21 +102,23 @@ class CoreLink {
 
   // Queues. ------------------------------------------------------------------------------------
 
-  // A new operation, newer than all others, into its queue.
+  // Adds a new operation, the newest, to its queue.
   static void Enqueue(Operation* operation);
-  // One that is to be sent again, into its queue at its place: before all that was called later.
+  // Adds an operation that is to be sent again to its queue: before all operations that were called
+  // later.
   static void Insert(Operation* operation);
   // `queue` may have become sendable.
   void MakeReady(PartitionQueue* queue);
-  // A queue moves with all that waits in it; what is outstanding stays where it was sent.
+  // Moves a queue with all its waiting operations. Outstanding operations stay where they were
+  // sent.
   void Adopt(PartitionQueue* queue);
   void Leave(PartitionQueue* queue);
   // Takes a queued operation out. Not ended yet.
   void Unqueue(Operation* operation);
-  // A sent operation that nobody waits for any more. Not ended yet.
+  // Gives up a sent operation without ending it. No thread waits for it any more.
   void GiveUp(Operation* operation);
 
-  // Sends what may go. REQUIRES: the session is attached.
+  // Sends operations that may go. REQUIRES: the session is attached.
   void Flush(std::uint64_t now_ns);
 
   // Frames from the daemon. --------------------------------------------------------------------
@@ -128,13 +129,13 @@ class CoreLink {
 
   // The session's life. ------------------------------------------------------------------------
 
-  // Attached: where the core is and what it grants. With `resumed` all that is unanswered is sent
-  // again under its ids; else changes end with kUnknown, reads are queued again, and numbering
-  // starts anew.
+  // Takes over the core's address and grants. With `resumed`, all unanswered operations are sent
+  // again with their ids. Otherwise changes end with kUnknown, reads are queued again, and
+  // numbering starts at the beginning.
   void OnAttached(const std::string& address, std::uint32_t credit_operations,
                   std::uint32_t credit_bytes, bool resumed, std::uint64_t now_ns);
-  // Attached to a daemon that has come back with fewer cores: what was sent ends as without
-  // `resumed`, and what waits here waits for a map that moves it.
+  // Handles a daemon that has come back with fewer cores. Sent operations end as without `resumed`,
+  // and queued operations wait for a map that moves them.
   void OnCoreGone();
   // The connection is gone or about to be replaced.
   void Disconnect();
@@ -182,7 +183,7 @@ class CoreLink {
   void BeginDownload(SentFrame* frame, std::uint16_t index, const wire::Answer& answer);
   void SendStreamAck(std::uint64_t frame_id, std::uint64_t stream, std::uint64_t offset,
                      std::uint64_t total, StatusCode code);
-  // Tells the daemon to let go of a value on its way in; once per stream.
+  // Asks the daemon to drop a value on its way; once per stream.
   void CancelDownload(std::uint64_t frame_id, std::uint64_t stream, std::uint64_t offset,
                       std::uint64_t total);
   Operation* TakeAnswered(SentFrame* frame, std::uint16_t index);
@@ -222,7 +223,7 @@ class CoreLink {
   std::string address_;  // Empty: the daemon has no such core.
   transport::Endpoint* endpoint_ = nullptr;
 
-  // Credits: what may still be sent.
+  // Credits: amounts that may still be sent.
   std::uint32_t granted_operations_ = 0;
   std::uint32_t operations_left_ = 0;
   std::uint32_t request_bytes_left_ = 0;
@@ -252,7 +253,7 @@ class CoreLink {
   };
   std::deque<Cancelled> cancelled_;
   SentChanges sent_changes_;
-  wire::CheckpointStamp checkpoint_;  // Of the frame of answers at hand.
+  wire::CheckpointStamp checkpoint_;  // Stamp of the current answer frame.
 
   Upload upload_;
   std::uint64_t next_upload_ = 1;

@@ -1,4 +1,4 @@
-// What becomes of answers: outcomes, refusals, values in parts.
+// Handling of answers: outcomes, refusals, values in parts.
 #include <algorithm>
 #include <new>
 #include <string>
@@ -12,7 +12,7 @@
 namespace tidepool::internal {
 namespace {
 
-// Streams that are remembered as cancelled: more than a daemon sends to one client at a time.
+// Bound on remembered cancelled streams: more than a daemon sends to a client at a time.
 constexpr std::size_t kCancelledMax = 64;
 
 }  // namespace
@@ -24,12 +24,12 @@ void CoreLink::OnAnswer(Bytes bytes) {
   SentFrame* frame = FindFrame(reader.header().frame_id);
   if (frame == nullptr) return;
   const std::uint64_t ack_watermark = frame->ack_watermark;
-  // Of forwarded groups only.
+  // Present for forwarded groups only.
   if (reader.header().group_count > 0) engine_.set_companions(reader.header().group_count);
   checkpoint_ = wire::CheckpointStamp::Unpack(reader.header().checkpoint);
   wire::Answer answer;
   while (!reader.Done()) {
-    // What was readable counts; the operations behind it end at their deadlines.
+    // The readable answers count. The remaining operations end at their deadlines.
     if (!reader.Next(&answer).ok()) break;
     OnEntry(frame, answer);
   }
@@ -67,8 +67,8 @@ bool CoreLink::IsPackAt(const SentFrame& frame, std::uint64_t index) {
          frame.operations[index]->is_pack();
 }
 
-// The operation at `index`, now answered; null if it was so before or nobody waits for it. Gives
-// its credit back.
+// Returns the operation at `index`, now answered, and gives its credit back. Returns null if it was
+// answered before or was given up.
 Operation* CoreLink::TakeAnswered(SentFrame* frame, std::uint16_t index) {
   if (index >= frame->operations.size()) return nullptr;
   Operation* operation = std::exchange(frame->operations[index], nullptr);
@@ -90,7 +90,7 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
   if (answer.streamed) return BeginDownload(frame, index, answer);
   const bool given_up = index < frame->operations.size() && frame->operations[index] == GivenUp();
   Operation* operation = TakeAnswered(frame, index);
-  // Of one that was given up nobody knows any more whether it changed something.
+  // After a give-up, the client cannot know if the operation changed a record.
   if (given_up || (operation != nullptr && operation->mutates())) {
     RecordCached(*frame, answer.value.size());
   }
@@ -103,7 +103,7 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
     if (queue->term <= queue->refused) engine_.WantMap(Epoch(engine_.epoch().value() + 1));
     return MayAskAgain(*operation) ? Requeue(operation) : EndOvertaken(operation);
   }
-  // A read that came again while the node had no lease; the term may be what it was.
+  // A read was sent again while the node had no lease. Its term may still be the same.
   if (answer.code == StatusCode::kUnavailable && !operation->mutates()) {
     return MayAskAgain(*operation) ? Requeue(operation) : EndOvertaken(operation);
   }
@@ -122,7 +122,7 @@ void CoreLink::Finish(SentFrame* frame, std::uint16_t index, const wire::Answer&
   operation->version = answer.version;
   operation->number = answer.number;
   operation->result_kind = answer.value_kind;
-  // Of kNotFound too: then it is not the key that is missing.
+  // Holds for kNotFound too: then the missing object is not the key.
   if (answer.code != StatusCode::kOk && !answer.value.empty()) {
     return engine_.End(operation, engine_.Explain(*operation, answer.code, AsText(answer.value)));
   }
@@ -163,7 +163,7 @@ void CoreLink::OnGroupAnswer(SentFrame* frame, const wire::Answer& answer) {
   }
 }
 
-// Back to its queue, or, where its range was split, to the one that has its key now.
+// Returns the operation to its queue or, after a split of its range, to the queue of its key.
 void CoreLink::Requeue(Operation* operation) {
   ++engine_.stats().operations_requeued;
   if (operation->streamed) {
@@ -174,7 +174,7 @@ void CoreLink::Requeue(Operation* operation) {
   Insert(operation);
 }
 
-// The same, but behind all others: with more waits than credit each is asked in its turn.
+// Returns the operation to the end of its queue. With more waits than credit, each has its turn.
 void CoreLink::RequeueLast(Operation* operation) {
   operation->sequence = engine_.NextSequence();
   Requeue(operation);
@@ -216,7 +216,7 @@ void CoreLink::BeginDownload(SentFrame* frame, std::uint16_t index, const wire::
   }
   operation->version = answer.version;
   operation->result_kind = answer.value_kind;
-  // What is said of a value that follows: which item it is.
+  // The announcement of a value names its item.
   if (!answer.value.empty()) operation->call->SetResult(*operation, answer.value);
   operation->large_result = std::make_unique<std::string>();
   try {
@@ -240,7 +240,7 @@ void CoreLink::OnStreamPart(const wire::StreamFrame& part) {
   SentFrame* frame = FindFrame(part.header.frame_id);
   const auto is_it = [&](const Download& download) { return download.index == part.stream.stream; };
   if (frame == nullptr || std::none_of(frame->downloads.begin(), frame->downloads.end(), is_it)) {
-    // The daemon keeps the value in its place until somebody takes or refuses it.
+    // The daemon keeps the value in its place until the client takes or refuses it.
     if (part.stream.code == StatusCode::kOk) {
       CancelDownload(part.header.frame_id, part.stream.stream, part.stream.offset,
                      part.stream.total_bytes);

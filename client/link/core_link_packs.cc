@@ -1,15 +1,15 @@
-// Packs in frames under way: many operations that one Operation stands for.
+// Packs in frames under way: an Operation that stands for many operations.
 #include "client/engine/engine.h"
 #include "client/link/core_link.h"
 #include "proto/base/check.h"
 
 namespace tidepool::internal {
 
-// Takes a sent pack out of its frame: its unanswered places become `leaves`. With `ends` they are
-// noted as what it will end for.
+// Takes a sent pack out of its frame. Its unanswered places become `leaves`. With `ends` they are
+// noted with the status that the pack will end with.
 void CoreLink::ReleasePack(Operation* pack, Operation* leaves, bool ends) {
   SentFrame* frame = pack->frame;
-  std::uint32_t run = 0;  // Unanswered ones just before `i`.
+  std::uint32_t run = 0;  // Unanswered places just before `i`.
   for (std::uint32_t i = 0; i <= pack->pack_count; ++i) {
     const std::size_t at = std::size_t{pack->index} + i;
     if (i < pack->pack_count && frame->operations[at] == pack) {
@@ -25,8 +25,8 @@ void CoreLink::ReleasePack(Operation* pack, Operation* leaves, bool ends) {
   OperationLeft(pack->queue);
 }
 
-// One answer for the places from `begin` on, up to `end` or to that of another pack. Returns where
-// it stopped.
+// Handles one answer for the places from `begin` to `end`, or to the next pack. Returns the place
+// where it stopped.
 std::uint32_t CoreLink::FinishPack(SentFrame* frame, std::uint32_t begin, std::uint32_t end,
                                    const wire::Answer& answer) {
   Operation* pack = frame->operations[begin];
@@ -49,7 +49,7 @@ std::uint32_t CoreLink::FinishPack(SentFrame* frame, std::uint32_t begin, std::u
   pack->pack_left = static_cast<std::uint16_t>(pack->pack_left - count);
   if (pack->pack_left == 0) {
     OperationLeft(pack->queue);
-    engine_.End(pack, StatusCode::kOk);  // What failed is noted one by one.
+    engine_.End(pack, StatusCode::kOk);  // Failures are noted one by one.
   }
   return at;
 }
@@ -85,8 +85,8 @@ std::uint32_t CoreLink::CreditOf(const SentFrame& frame) const {
   return credit;
 }
 
-// The whole pack, also when a part of it was answered: the daemon knows the frame then and answers
-// what it has kept. Nothing of it is left: place holders.
+// Sends the whole pack again, even if a part was answered: the daemon knows the frame then, and
+// answers from its reply cache. A pack that has no place left becomes place holders.
 bool CoreLink::ResendPack(const SentFrame& frame, const SentGroup& group,
                           wire::RequestWriter* writer, std::uint64_t* deadline_ns) const {
   for (std::uint32_t i = 0; i < group.count; ++i) {

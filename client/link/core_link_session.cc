@@ -1,5 +1,5 @@
-// What outlives a connection: uploads that start again, frames that are sent again, and the end of
-// a session.
+// State that outlives a connection: restarted uploads, frames that are sent again, and the end of a
+// session.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -12,16 +12,16 @@
 
 namespace tidepool::internal {
 
-// Holds the place of an operation that is answered or given up in a frame that is sent again: it
-// keeps the indexes of the others, belongs to every partition and changes nothing.
+// Holds the place of an answered or given-up operation in a frame that is sent again. It keeps the
+// indexes of the other operations, fits every partition and changes nothing.
 wire::Operation CoreLink::PlaceHolder() {
   wire::Operation operation;
   operation.opcode = wire::Opcode::kLength;
   return operation;
 }
 
-// In the order of calling, also for one that comes back: a later Put of the same key waits for it,
-// so it must never wait for the later one's upload.
+// Queues by the order of calling, also for an upload that comes back. A later Put of the same key
+// waits for this upload, so this upload must never wait for the later upload.
 void CoreLink::QueueUpload(Operation* operation) {
   const auto insert = [this](Operation* added) {
     uploads_waiting_.insert(
@@ -123,7 +123,7 @@ void CoreLink::CancelUpload(Operation* operation) {
   SendStream(Header(wire::FrameType::kStreamPart), part, {});
 }
 
-// Uploads survive no connection: those whose Put was not sent begin again, under new numbers.
+// Restarts uploads whose Put was not sent, with new numbers. Uploads survive no connection.
 void CoreLink::RestartUploads() {
   Operation* operation = std::exchange(upload_.operation, nullptr);
   if (operation == nullptr) return;
@@ -182,9 +182,9 @@ void CoreLink::NoteSentChange(const Operation& operation) {
   }
 }
 
-// False for a read of one key behind which a change of that key was sent. A daemon that has kept
-// the session answers the change from its cached replies and executes the read anew. A daemon that
-// has restarted may have read the change back.
+// False for a read of a key if a change of that key was sent after it. A daemon that has kept the
+// session answers the change from its reply cache and executes the read again. A restarted daemon
+// may have read the change back.
 bool CoreLink::MayAskAgain(const Operation& operation) const {
   if (operation.mutates() || operation.is_pack() || !wire::InfoOf(operation.opcode).keyed) {
     return true;
@@ -202,7 +202,7 @@ void CoreLink::EndOvertaken(Operation* operation) {
                               "the same key by this client may be done"));
 }
 
-// Those of a frame that is about to be sent again: their places stay.
+// Ends overtaken reads of a frame that is about to be sent again. Their places stay.
 void CoreLink::EndOvertaken(SentFrame* frame) {
   for (Operation*& operation : frame->operations) {
     if (operation == nullptr || MayAskAgain(*operation)) continue;
@@ -248,7 +248,8 @@ void CoreLink::ResendFrame(SentFrame* frame, std::uint64_t now_ns) {
       deadline_ns = std::max(deadline_ns, operation->call->deadline_ns);
       fits = writer.Add(encoded) && fits;
     }
-    TP_CHECK(fits);  // It fitted when it was sent first, and a place holder is the smallest one.
+    TP_CHECK(fits);  // The operation fitted when it was first sent, and a place holder is the
+                     // smallest operation.
   }
   AdvanceFinished();
   frame->ack_watermark = ack_watermark_;

@@ -13,10 +13,10 @@ namespace {
 constexpr std::uint64_t kConnectMs = 2'000;
 constexpr std::uint64_t kStopNs = 1'000'000'000;
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
-// A companion that was not there so often has gone, or has other things to do: nobody waits for it.
+// A companion that missed more rounds has gone or is busy. The others stop waiting for it.
 constexpr std::uint32_t kMissedMax = 2;
-// It counts for so long. Clients that go straight to the owners, since they met nobody here, look
-// again more often than this, so that they meet.
+// Time for which a companion counts. Clients without companions go straight to the owners. They
+// look again more often than this, so that they meet.
 constexpr std::uint64_t kCompanionNs = 10'000'000'000;
 
 }  // namespace
@@ -40,7 +40,7 @@ void NodeAggregator::Forward(wire::ForwardedFrame frame) {
   if (thread_.joinable()) return;
   const Status begun = StartThread("operations of other nodes", &thread_, [this] { Run(); });
   if (begun.ok()) return;
-  // The frame is refused here; the next one tries again.
+  // This frame is refused; the next frame tries again.
   std::vector<wire::ForwardedFrame> frames;
   frames.swap(inbox_);
   for (const wire::ForwardedFrame& refused : frames) Refuse(refused, begun);
@@ -72,7 +72,7 @@ void NodeAggregator::Run() {
     const std::uint64_t until_ns =
         merger_->empty() ? kNever : round_since_ns_ + options_.flush_delay_us * 1'000ull;
     engine_->WaitForNotifier(notifier_, until_ns);
-    notifier_.rung.store(false);  // What is brought from here on rings again.
+    notifier_.rung.store(false);  // Frames from here on ring again.
   }
   const Status why(StatusCode::kUnavailable, "the daemon is stopping");
   for (const wire::ForwardedFrame& frame : frames) Refuse(frame, why);

@@ -1,11 +1,10 @@
-// The part of a daemon that sends what the clients of its machine gave to it: a thread with a
-// client's engine. kvd's main program puts it in, so that neither daemon/ nor client/ knows the
-// other.
+// A daemon's sender of operations that clients of its machine gave to it: a thread with a client's
+// engine. kvd's main program installs it, so neither daemon/ nor client/ knows the other.
 //
 //   daemon/core/dispatcher -> [node aggregator] -> pack merger -> engine => owners' cores
 //
-// Operations wait for those of the machine's other clients: until all that have lately taken part
-// have brought something, or a flush_delay_us has passed. A client that is alone waits for nobody.
+// Operations wait for operations of the machine's other clients. The wait ends when all recent
+// participants have brought operations, or after flush_delay_us. A lone client never waits.
 #pragma once
 
 #include <condition_variable>
@@ -31,7 +30,7 @@ class NodeAggregator final : public wire::Aggregator {
   NodeAggregator& operator=(const NodeAggregator&) = delete;
 
   void Forward(wire::ForwardedFrame frame) override;
-  // What has not ended by then ends with kUnknown or kCancelled.
+  // Calls that have not ended by then end with kUnknown or kCancelled.
   void Stop() override;
 
  private:
@@ -58,7 +57,7 @@ class NodeAggregator final : public wire::Aggregator {
   std::condition_variable arrived_;  // While there is no engine.
   std::vector<wire::ForwardedFrame> inbox_;
   bool stopping_ = false;
-  Engine* to_ring_ = nullptr;  // Once there is one.
+  Engine* to_ring_ = nullptr;  // Null until the engine exists.
   std::thread thread_;
 
   // The thread's own.

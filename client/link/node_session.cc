@@ -13,7 +13,8 @@ constexpr std::uint64_t kNsPerMs = 1'000'000;
 // The daemon forgets after kSessionUnconnectedSeconds; a quarter of that is the margin for a slow
 // machine.
 constexpr std::uint64_t kIdleNs = limits::kSessionUnconnectedSeconds * 1'000 * kNsPerMs * 3 / 4;
-// Between attempts to attach: from a daemon that is just starting to one that stays away.
+// Time between attempts to attach: the least for a daemon that is starting, the greatest for a
+// daemon that stays away.
 constexpr std::uint64_t kBackoffMinNs = 10 * kNsPerMs;
 constexpr std::uint64_t kBackoffMaxNs = 500 * kNsPerMs;
 
@@ -101,7 +102,7 @@ void NodeSession::OnAttached(const AttachReply& reply, std::uint64_t now_ns) {
   connection_ = reply.connection;
   incarnation_ = reply.incarnation;
   last_sent_ns_ = now_ns;
-  // Until a frame comes: an attach that succeeds again and again without one is to slow down too.
+  // Slow down until a frame comes: an attach may succeed again and again without a frame.
   RaiseBackoff(now_ns);
   attached_ = true;
   if (!resumed) engine_.read_counts().OnNewSession(*this);

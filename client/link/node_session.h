@@ -1,4 +1,4 @@
-// The client's session with one node: how it begins, breaks, is resumed and ends.
+// The client's session with a node: its begin, break, resumption and end.
 //
 //   engine -> [node session] -> core links
 #pragma once
@@ -23,8 +23,8 @@ class RemoteNode;
 
 // Guarded by the client's lock. Lives as long as the client.
 //
-// One Attach covers all cores of the node. While it is not attached, operations wait in their
-// queues; the engine has an attach made by whichever thread waits next.
+// One Attach covers all cores of the node. While the session is not attached, operations wait in
+// their queues. The next waiting thread makes the attach.
 class NodeSession {
  public:
   NodeSession(Engine& engine, NodeId node) : engine_(engine), node_(node) {}
@@ -45,11 +45,11 @@ class NodeSession {
   const std::vector<std::unique_ptr<CoreLink>>& links() const { return links_; }
   bool HasWork() const;
 
-  // What the newest map says about the node.
+  // Takes over the newest map's entry of the node.
   void OnMap(const placement::Node& node);
 
-  // Whether frames may be sent now. After 45 s of silence not: the daemon forgets sessions that are
-  // silent for 60 s, so the client attaches anew before it sends.
+  // True if frames may be sent now. False after 45 s of silence: the daemon forgets sessions that
+  // are silent for 60 s, so the client attaches again before it sends.
   bool ReadyToSend(std::uint64_t now_ns);
   void Sent(std::uint64_t now_ns) { last_sent_ns_ = now_ns; }
   // A frame of this session has come: the connection works.
@@ -66,12 +66,12 @@ class NodeSession {
   // Says good-bye to the daemon's cores, which forget the session.
   void Detach();
 
-  // The daemon's memory, if it is on this node and has shown some. Null from the moment that it is
-  // known to be another one: what it has shown before is good for nothing then.
+  // The daemon's memory, if the daemon is on this node and has shown memory. Null as soon as the
+  // daemon is known to have restarted, because the earlier memory is then useless.
   std::shared_ptr<MappedArenas> arenas;
-  // Of another node, the same by RDMA; null until it is first wanted.
+  // Memory of another node, read by RDMA. Null until the first use.
   std::shared_ptr<RemoteNode> remote;
-  // As AttachReply::memory_address.
+  // See AttachReply::memory_address.
   const std::string& memory_address() const { return memory_address_; }
 
   // The engine's bookkeeping of attaches to make.
@@ -93,8 +93,8 @@ class NodeSession {
   bool attached_ = false;
   SessionId id_;
   std::uint32_t connection_ = 0;
-  std::uint64_t incarnation_ = 0;      // Of the daemon that gave the session.
-  std::uint64_t map_incarnation_ = 0;  // As the map says.
+  std::uint64_t incarnation_ = 0;      // Incarnation of the daemon that gave the session.
+  std::uint64_t map_incarnation_ = 0;  // Incarnation in the map.
   std::uint64_t tag_ = 0;
   std::string memory_address_;
   std::uint64_t last_sent_ns_ = 0;

@@ -10,16 +10,16 @@
 namespace tidepool::internal {
 namespace {
 
-// As a buffered handle: one travels, others are made meanwhile.
+// Bound on calls per destination. Like a buffered handle: a call travels while the next call fills.
 constexpr std::uint32_t kFlyingMax = 4;
 constexpr std::size_t kBytesMax = 56 * 1024;
-// A namespace that is not in the map is new: its client has a newer map, which is waited for, while
-// nothing else moves; 250 ms were too little on a machine with a load of 30. After a wait in vain
-// there is none for some time.
+// A namespace that is absent from the map is new. The merger waits for the newer map that the
+// client has, and all else stands still meanwhile. 250 ms were too short on a machine with a load
+// of 30. After a wait in vain the merger does not wait again for some time.
 constexpr std::uint64_t kRefreshTimeoutMs = 2'000;
 constexpr std::uint64_t kRefreshPauseNs = 2'000'000'000;
 
-// What a group takes if each of its operations has a header.
+// Returns the bytes of a group if each of its operations has a header.
 std::size_t BytesOf(const wire::ForwardedGroup& group) {
   return group.body.size() + (group.uniform ? group.count * limits::kOperationHeaderBytes : 0);
 }
@@ -31,7 +31,7 @@ void PackMerger::Add(const wire::ForwardedFrame& frame) {
   ForwardedRequest* request = owned.get();
   request->core = frame.core;
   request->ticket = frame.ticket;
-  // Its client's own deadline is this one's end: an outcome that comes before says more.
+  // The group ends at its client's deadline. An earlier outcome says more than the deadline.
   const std::uint64_t now_ns = engine_->Now();
   const std::uint64_t left_ns = frame.deadline_ns > now_ns ? frame.deadline_ns - now_ns : 0;
   request->deadline_ns = now_ns + left_ns / 16 * 15;
@@ -52,7 +52,7 @@ void PackMerger::Add(const wire::ForwardedFrame& frame) {
       GroupEnded(request);
     }
   }
-  GroupEnded(request);  // The one that kept it until here.
+  GroupEnded(request);  // Removes the reference that was held until here.
 }
 
 Result<PackMerger::Space*> PackMerger::FindSpace(NamespaceId id, Epoch epoch) {
@@ -72,7 +72,7 @@ Result<PackMerger::Space*> PackMerger::FindSpace(NamespaceId id, Epoch epoch) {
   SpaceState* state = known() ? engine_->FindSpace(id) : nullptr;
   if (state == nullptr) {
     spaces_.erase(id);
-    // Who knows less than its client cannot say that.
+    // This node cannot decide that, because its map is older than the client's.
     if (engine_->epoch_hint() < epoch.value()) {
       return Status(StatusCode::kUnavailable,
                     "the daemon of this machine does not know the namespace yet",
@@ -87,11 +87,11 @@ Result<PackMerger::Space*> PackMerger::FindSpace(NamespaceId id, Epoch epoch) {
   return space.get();
 }
 
-// Nothing is in its packs. Destinations with calls under way live until those have ended.
+// REQUIRES: all packs are empty. Destinations with calls under way live until the calls have ended.
 void PackMerger::LearnCores(Space* space) {
   space->epoch = engine_->epoch_hint();
   std::vector<const void*> identities = engine_->CoresOf(*space->state);
-  // Whose key belongs where is for the engine to say, which takes packs of several ranges apart.
+  // The engine maps keys to ranges, and divides packs that cover several ranges.
   if (space->state->kind == placement::Kind::kOrdered) identities.assign(1, space);
   space->partitions.resize(identities.size());
   space->destination_of.resize(identities.size());
@@ -193,7 +193,7 @@ void PackMerger::Send(const std::shared_ptr<Destination>& destination) {
 void PackMerger::OnEnded(const CallRef& ref, Cargo* cargo) {
   Call* call = ref.get();
   for (const Call::PackFailure& failure : call->pack_failures()) {
-    std::uint32_t at = 0;  // Of the pack's operations, before this segment.
+    std::uint32_t at = 0;  // Number of the pack's operations before this segment.
     for (const Segment& segment : cargo->packs[failure.pack]) {
       const std::uint32_t begin = std::max<std::uint32_t>(at, failure.first);
       const std::uint32_t end =
@@ -209,7 +209,7 @@ void PackMerger::OnEnded(const CallRef& ref, Cargo* cargo) {
   Refill(cargo->destination);
 }
 
-// A call has ended: what waited for that goes on.
+// Continues the groups that waited for an ended call.
 void PackMerger::Refill(const std::shared_ptr<Destination>& destination) {
   const bool busy = destination->due || !destination->held.empty();
   for (auto held = std::exchange(destination->held, {}); !held.empty(); held.pop_front()) {

@@ -1,5 +1,5 @@
-// Merges the groups that clients gave to this node's daemon into packs, one frame per core that
-// owns their keys, and tells each client what became of its own.
+// Merges the groups that clients gave to this node's daemon into packs. Each owner core gets a
+// frame, and each client gets the outcomes of its own operations.
 //
 //   node_aggregator -> [pack merger] -> engine -> partition queue -> core link => owners
 #pragma once
@@ -27,12 +27,12 @@ struct ForwardedRequest {
   std::vector<wire::ForwardedFailure> failures;
 };
 
-// Used by the thread that moves the engine on; `done` is called by it, in its calls or in those of
-// the engine.
+// Thread-safety: used by the thread that moves the engine on. That thread calls `done`, in a method
+// of this class or of the engine.
 //
 // Invariants: a group waits for room at its destination, lies in the pack of its partition, or
-// travels in a call; of one partition in the order of Add. To one destination at most kFlyingMax
-// calls are under way.
+// travels in a call. The groups of a partition keep the order of Add. Each destination has at most
+// kFlyingMax calls under way.
 class PackMerger {
  public:
   using Done = std::function<void(std::unique_ptr<ForwardedRequest>)>;
@@ -42,18 +42,17 @@ class PackMerger {
   PackMerger& operator=(const PackMerger&) = delete;
 
   void Add(const wire::ForwardedFrame& frame);
-  // Sends all packs that have something, but for those whose destination is busy: they go when it
-  // is not.
+  // Sends all packs that are not empty. Packs of a busy destination go when it is free.
   void Send();
   bool empty() const { return filled_.empty(); }
   // Frames that have no outcome yet.
   std::size_t requests() const { return requests_.size(); }
 
  private:
-  // A group's place in a pack: behind all those before it.
+  // A group's place in a pack, after all earlier groups.
   struct Segment {
     ForwardedRequest* request = nullptr;
-    std::uint16_t first = 0;  // Of its operations, in its frame.
+    std::uint16_t first = 0;  // First operation, in its frame.
     std::uint16_t count = 0;
   };
   struct Partition {
@@ -70,9 +69,9 @@ class PackMerger {
   struct Destination {
     const void* identity = nullptr;
     Space* space = nullptr;
-    std::vector<std::uint32_t> filled;  // Partitions whose packs have something.
+    std::vector<std::uint32_t> filled;  // Partitions with packs that are not empty.
     std::uint32_t operations = 0;
-    std::size_t bytes = 0;  // As if each operation had a header.
+    std::size_t bytes = 0;  // Counts each operation with a header.
     std::deque<Held> held;
     std::uint32_t flying = 0;
     bool listed = false;  // In filled_.
@@ -80,11 +79,11 @@ class PackMerger {
   };
   struct Space {
     SpaceState* state = nullptr;
-    std::uint64_t epoch = 0;  // Of the map that destinations were made of.
+    std::uint64_t epoch = 0;  // Epoch of the map behind the destinations.
     std::vector<Partition> partitions;
     std::vector<std::shared_ptr<Destination>> destination_of;  // Index = partition.
   };
-  // What a call carries: the segments of each of its packs.
+  // Content of a call: the segments of each of its packs.
   struct Cargo {
     std::shared_ptr<Destination> destination;
     std::vector<std::vector<Segment>> packs;

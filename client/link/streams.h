@@ -1,5 +1,5 @@
-// Values above the streaming size, in parts: the window of the sending and of the receiving side.
-// The same arithmetic serves uploads and downloads, whatever carries the parts.
+// Values above the streaming size, in parts: the windows of the sending and the receiving side.
+// Uploads and downloads use the same arithmetic.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace tidepool::internal {
 
-// The sender's side. Invariant: acked <= sent <= total. A window is at least a part, and what the
-// receiver goes by, too.
+// The sender's side. Invariant: acked <= sent <= total. A window is at least a part. The receiver
+// acknowledges by the same window.
 class StreamSender {
  public:
   StreamSender() = default;
@@ -53,7 +53,7 @@ class StreamReceiver {
   StreamReceiver() = default;
   explicit StreamReceiver(MutableBytes to) : to_(to) {}
 
-  // False if the part does not follow the one before.
+  // Returns false if the part does not follow the previous part.
   bool OnPart(std::uint64_t offset, Bytes data) {
     if (offset != received_ || data.size() > to_.size() - received_) return false;
     if (!data.empty()) std::memcpy(to_.data() + received_, data.data(), data.size());
