@@ -136,8 +136,8 @@ Result<ItemBatch> PopFromLanes(const Namespace& space, std::size_t items_max,
       }
     }
     if (!batch.empty()) {
-      Access::EndEarly(
-          &batch, std::move(failure));  // Items that were taken must not be lost with the failure.
+      // Items that were taken must not be lost with the failure.
+      Access::EndEarly(&batch, std::move(failure));
       return batch;
     }
     if (!failure.ok()) return failure;

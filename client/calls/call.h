@@ -96,8 +96,8 @@ struct Operation {
   Lsn version;
   std::uint64_t number = 0;
   std::string_view result;  // Into the call's memory.
-  std::unique_ptr<std::string>
-      large_result;  // Memory of a streamed value; `result` is then a view of it.
+  // Memory of a streamed value; `result` is then a view of it.
+  std::unique_ptr<std::string> large_result;
 
   Bytes key_view() const { return {key, key_bytes}; }
   // A pack stands for many operations that were encoded before (proto/wire/pack.h): a quiet group.
@@ -215,8 +215,8 @@ class Call {
   std::uint64_t wait_until_ns = 0;
   // Other processes must act to end the wait, so WaitForAll does not wait for the call.
   bool waits_for_others = false;
-  bool deadline_extends =
-      false;  // The deadline is the default deadline, and large received values move it.
+  // The deadline is the default deadline, and large received values move it.
+  bool deadline_extends = false;
   std::uint32_t left = 0;     // Operations that have not ended.
   std::uint32_t refused = 0;  // Operations that ended before the call was started.
   Waiter* waiter = nullptr;

@@ -151,8 +151,8 @@ class DirectSpace {
   static_assert(MappedArenas::kSlots == wire::DirectCounts::kSlots);
   std::array<Counter, MappedArenas::kSlots> reads_;
   std::atomic<std::uint64_t> remote_reads_{0};
-  std::vector<std::unique_ptr<Place>>
-      places_;  // All places ever made, because a reader may still use an old place.
+  // All places ever made, because a reader may still use an old place.
+  std::vector<std::unique_ptr<Place>> places_;
 };
 
 }  // namespace tidepool::internal

@@ -45,8 +45,8 @@ class RemotePartition {
   RemoteCore* core_ = nullptr;
   std::uint64_t growth_ = ~0ull;  // The last read value.
   std::uint64_t directory_ = 0;
-  std::unordered_map<std::uint64_t, std::uint64_t>
-      entries_;  // Entries of the directory, which never change.
+  // Entries of the directory, which never change.
+  std::unordered_map<std::uint64_t, std::uint64_t> entries_;
 };
 
 // Thread-safety: one thread at a time. Blocks for some round trips, at most kReadNs. Writes to no

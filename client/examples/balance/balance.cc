@@ -1,8 +1,8 @@
-// Work of uneven size, shared out by a global counter: each process takes the next piece when it is
-// done with one, so nobody waits for the slowest and nobody hands out work.
+// Work of uneven size, shared by a global counter. Each process takes the next piece when it is
+// done with a piece. No process waits for the slowest, and no process hands out work.
 //
-//   balance [PROCESSES]     counts primes with so many processes (default 4)
-//   srun -n 64 balance      the same with Slurm's
+//   balance [PROCESSES]     counts primes with PROCESSES processes (default 4)
+//   srun -n 64 balance      uses Slurm's processes
 #include <sys/wait.h>
 #include <tidepool/tidepool.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kPieces = 400;
 constexpr std::int64_t kPieceNumbers = 5'000;
-constexpr std::int64_t kPrimesBelowEnd = 148'933;  // Of pi(2,000,000), to check the result.
+constexpr std::int64_t kPrimesBelowEnd = 148'933;  // pi(2,000,000), to check the result.
 
 bool IsPrime(std::int64_t n) {
   if (n < 2) return false;
@@ -35,13 +35,13 @@ int Run(std::uint32_t size, std::int32_t rank) {
   auto tally = client->OpenOrCreate<tidepool::HashMap<std::string, std::int64_t>>("balance");
   if (!tally.ok()) return tidepool::Report(tally.status());
 
-  // Counters of an earlier run are no use; nobody may take a piece before they are gone.
+  // Counters of an earlier run are useless. They must be gone before any process takes a piece.
   if (group->rank() == 0) (void)tally->Delete("next");
   if (auto met = group->Barrier(); !met.ok()) return tidepool::Report(met);
 
   std::int64_t pieces = 0, primes = 0;
   for (;; ++pieces) {
-    const auto next = tally->FetchAdd("next", 1);  // Nobody else gets this number.
+    const auto next = tally->FetchAdd("next", 1);  // No other process gets this number.
     if (!next.ok()) return tidepool::Report(next.status());
     if (*next >= kPieces) break;
     for (std::int64_t n = *next * kPieceNumbers; n < (*next + 1) * kPieceNumbers; ++n) {

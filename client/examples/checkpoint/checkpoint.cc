@@ -1,10 +1,10 @@
-// A simulation that saves its state every few steps and goes on from the newest saved one, in
-// another job and with another number of processes, too.
+// A simulation that saves its state every few steps. It continues from the newest saved state, also
+// in another job and with another number of processes.
 //
 //   checkpoint STEPS [EVERY]             alone
 //   srun -n 4 checkpoint STEPS [EVERY]   the pieces of its state are shared out among processes
 //
-// The rules of what is saved are in checkpoints.h.
+// The rules of the saved state are in checkpoints.h.
 #include <tidepool/tidepool.h>
 
 #include <cinttypes>
@@ -23,7 +23,7 @@ namespace {
 using tidepool::Status;
 
 constexpr std::uint64_t kPieces = 16;
-constexpr std::size_t kCells = 8'192;  // Of a piece: 64 KiB.
+constexpr std::size_t kCells = 8'192;  // Cells of a piece: 64 KiB.
 constexpr std::size_t kKept = 2;
 constexpr std::uint64_t kFactor = 6'364'136'223'846'793'005;  // Knuth's, of MMIX.
 
@@ -38,7 +38,7 @@ class Simulation {
   Simulation(tidepool::Group& group, checkpoint::Checkpoints& saved)
       : group_(group), saved_(saved) {}
 
-  // Goes on from the newest checkpoint, or begins. All processes must take the same one.
+  // Continues from the newest checkpoint, or begins. All processes must take the same checkpoint.
   Status Begin() {
     std::string newest;
     if (group_.rank() == 0) {
@@ -81,7 +81,7 @@ class Simulation {
     return tidepool::OkStatus();
   }
 
-  // Of all cells, whoever has them: the same for any number of processes.
+  // Sum of all cells of all processes, equal for any number of processes.
   tidepool::Result<std::uint64_t> Sum() {
     std::uint64_t sum = 0;
     for (const auto& [piece, cells] : pieces_) {
@@ -100,14 +100,14 @@ class Simulation {
     for (const auto& [piece, cells] : pieces_) {
       if (Status put = saved_.PutPiece(step_, piece, BytesOf(cells)); !put.ok()) return put;
     }
-    // Nobody commits before all have put.
+    // All processes must have put before the commit.
     if (Status met = group_.Barrier(); !met.ok()) return met;
     return group_.rank() == 0 ? saved_.Commit(step_, kPieces) : tidepool::OkStatus();
   }
 
   tidepool::Group& group_;
   checkpoint::Checkpoints& saved_;
-  std::map<std::uint64_t, Cells> pieces_;  // Those of this process.
+  std::map<std::uint64_t, Cells> pieces_;  // Pieces of this process.
   std::uint64_t step_ = 0;
 };
 

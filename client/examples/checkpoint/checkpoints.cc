@@ -76,8 +76,8 @@ Status Checkpoints::Commit(std::uint64_t version, std::uint64_t pieces) {
   chain.Put(VersionsKey(), all);
   const auto committed = map_.Execute(chain);
   if (!committed.ok()) return committed.status();
-  // What is being dropped stays in the list until all of it is gone: a program that is killed here
-  // leaves the rest to the next Commit.
+  // A version stays in the list until all of it is dropped. If the program is killed here, the next
+  // Commit drops the rest.
   while (versions->size() > kept_) {
     if (Status dropped = Drop(versions->front()); !dropped.ok()) return dropped;
     versions->erase(versions->begin());

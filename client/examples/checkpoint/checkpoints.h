@@ -1,15 +1,15 @@
-// Checkpoints of a program of several processes, the newest of which are kept: an idiom, to be
-// copied and changed.
+// Checkpoints of a program of several processes, which keeps the newest: an idiom, to be copied and
+// changed.
 //
-// Version 12 of "heat" is these records of one hash namespace:
+// Version 12 of "heat" is these records of a hash namespace:
 //
 //   heat/12/0, heat/12/1, ...   pieces, which any process puts; spread over the cluster
-//   {heat}/12/COMMIT            how many pieces there are: put once all of them are
+//   {heat}/12/COMMIT            the number of pieces: put once all of them are
 //   {heat}/VERSIONS             the versions that have a COMMIT, oldest first: "6 9 12"
 //
-// The keys with {heat} share a partition, so that one Chain changes both at once: whoever looks
-// finds version 12 with all its pieces, or does not find it. A program that is killed half-way has
-// left pieces that nothing refers to; the next one, which goes on from version 9, puts them anew.
+// The keys with {heat} share a partition, so a Chain changes both at once. A reader finds version
+// 12 with all its pieces, or does not find it. A program that is killed half-way leaves pieces
+// without a reference. The next program continues from version 9 and puts them again.
 #pragma once
 
 #include <tidepool/tidepool.h>
@@ -23,7 +23,8 @@ namespace checkpoint {
 // Threads and lifetime: as a BytesMap. Errors of all calls: as BytesMap's.
 class Checkpoints {
  public:
-  // Of `name`, which has no "{" in it; of its versions the newest `kept` are kept, at least 1.
+  // Opens the checkpoints of `name`, which has no "{" in it. Keeps the newest `kept` versions, at
+  // least 1.
   static tidepool::Result<Checkpoints> Open(tidepool::Client& client, const std::string& name,
                                             std::size_t kept);
 
@@ -32,10 +33,10 @@ class Checkpoints {
   // kDataLoss: the piece is not there, or a piece of a version that has just been dropped.
   tidepool::Result<std::string> GetPiece(std::uint64_t version, std::uint64_t piece) const;
 
-  // Called by one process when all pieces of `version` are put, 0 to `pieces` - 1; then drops the
-  // versions that are not kept.
+  // Commits `version` and drops the versions beyond the kept number. A single process calls it when
+  // pieces 0 to `pieces` - 1 are put.
   tidepool::Status Commit(std::uint64_t version, std::uint64_t pieces);
-  // 0: there is none.
+  // Returns 0 if there is no version.
   tidepool::Result<std::uint64_t> Newest() const;
 
  private:

@@ -81,7 +81,7 @@ Status Run(const Options& options, tidepool::Client& client, Team* team) {
   if (possible.ok() && options.verify) possible = support::CheckRereadable(options.out);
   if (!possible.ok()) return possible;
   if (team->rank() == 0) {
-    // Never that of an earlier run, whose counts would be added to.
+    // Creates a new table: counts would be added to the counts of an earlier run.
     const auto made = client.Create<support::CountMap<Word>>(team->NameOf("table"));
     if (!made.ok()) return made.status();
   }

@@ -15,7 +15,7 @@ using tidepool::Result;
 using tidepool::Status;
 using tidepool::StatusCode;
 
-// Nodes whose neighbours are looked up at a time: 8 keys each.
+// Nodes per batch of look-ups of neighbours: 8 keys each.
 constexpr std::size_t kNodesAtATime = 1'024;
 
 // This process's partitions of the counts.

@@ -17,8 +17,8 @@
 
 namespace contigs {
 
-// What is stored of a node, as one number, which is claimed by a compare-and-swap: in the lowest 8
-// bits its edges, above them the walker that has claimed it; 0: none has.
+// A stored node, as a number that a compare-and-swap claims. The lowest 8 bits are its edges. Above
+// them is the walker that has claimed it; 0: no walker.
 using Node = std::uint64_t;
 inline std::uint64_t ClaimOf(Node node) { return node >> 8; }
 inline Node Claimed(Node node, std::uint64_t walker) { return walker << 8 | (node & 0xff); }
@@ -27,18 +27,19 @@ inline Node Claimed(Node node, std::uint64_t walker) { return walker << 8 | (nod
 using Edges = std::uint8_t;
 inline std::uint8_t Following(Edges edges) { return edges & 15; }
 inline std::uint8_t Before(Edges edges) { return edges >> 4; }
-// The same of the reverse complement: what follows comes before, and letter c is 3 - c.
+// Returns the edges of the reverse complement: successors become predecessors, and letter c is 3 -
+// c.
 inline Edges Reversed(Edges edges) {
   Edges reversed = 0;
   for (int bit = 0; bit < 8; ++bit) reversed |= (edges >> bit & 1) << (7 - bit);
   return reversed;
 }
-// The only letter of four bits; -1: there are none or several.
+// Returns the only letter of four bits; -1: there are none or several.
 inline int OnlyOne(std::uint8_t letters) {
   return std::has_single_bit(letters) ? std::countr_zero(letters) : -1;
 }
 
-// k-mers of one length as numbers, read in one of two directions.
+// k-mers of one length as numbers, in two directions.
 template <typename Word>
 class Kmers {
  public:
@@ -49,7 +50,7 @@ class Kmers {
     return word >> 2 | Word(letter) << (2 * (letters_ - 1));
   }
   Word Reverse(Word word) const { return support::ReverseComplement(word, letters_); }
-  // The one of the two directions that is a key.
+  // Returns the direction that is a key.
   Word Key(Word word) const { return std::min(word, Reverse(word)); }
 
  private:
@@ -71,15 +72,16 @@ template <typename Word>
 struct Graph {
   Kmers<Word> kmers;
   NodeMap<Word> map;
-  std::vector<OwnNode<Word>> own;  // Of this process's partitions.
-  std::uint64_t look_ups = 0;      // Of this process.
+  std::vector<OwnNode<Word>> own;  // Nodes of this process's partitions.
+  std::uint64_t look_ups = 0;      // Look-ups of this process.
 
-  // The nodes of words in any direction, with their edges as they are in this direction. Errors:
-  // kDataLoss (one is not there), and those of a MultiGet.
+  // Reads the nodes of words in any direction. Edges are in the direction of the word. Errors:
+  // kDataLoss (a node is absent), and the errors of a MultiGet.
   tidepool::Status Read(const std::vector<Word>& words, std::vector<Node>* nodes);
 
-  // All processes call it, when counting is over: makes the nodes of those k-mers that come
-  // `count_min` times and more. Errors: as those of what it calls, kAborted.
+  // Makes the nodes of k-mers with a count of at least `count_min`. All processes call it, after
+  // counting.
+  // Errors: the errors of the called operations, kAborted.
   static tidepool::Result<Graph> Build(tidepool::Client& client, int letters,
                                        std::uint64_t count_min,
                                        const support::CountMap<Word>& counts, support::Team* team);

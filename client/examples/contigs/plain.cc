@@ -42,7 +42,7 @@ class Plain final : public support::SequenceSink {
     std::vector<std::string> unitigs;
     for (auto& [node, count] : counts_) {
       if (count == kSeen) continue;
-      // Back to the beginning; a ring has none, and begins at its least node.
+      // Goes back to the begin. A ring has no begin, and starts at its least node.
       Word first = node;
       Word least = node;
       bool ring = false;
@@ -70,7 +70,7 @@ class Plain final : public support::SequenceSink {
  private:
   static constexpr std::uint64_t kSeen = ~std::uint64_t{0};
 
-  // The only node that follows; nothing if there are none or several.
+  // Returns the only successor; no value if there are none or several.
   std::optional<Word> Following(Word word) const {
     std::optional<Word> only;
     for (int letter = 0; letter < 4; ++letter) {
@@ -81,7 +81,8 @@ class Plain final : public support::SequenceSink {
     }
     return only;
   }
-  // The node that follows in the same unitig: what comes before a node follows its reverse.
+  // Returns the successor in the same unitig. A predecessor of a node is a successor of its
+  // reverse.
   std::optional<Word> Joined(Word word) const {
     const auto next = Following(word);
     if (!next.has_value() || kmers_.Key(*next) == kmers_.Key(word)) return std::nullopt;

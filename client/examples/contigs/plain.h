@@ -1,4 +1,4 @@
-// The same unitigs in the memory of one process, without a cluster: what the answer must be.
+// The same unitigs in the memory of a single process, without a cluster: the expected result.
 #pragma once
 
 #include <tidepool/tidepool.h>

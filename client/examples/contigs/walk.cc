@@ -25,8 +25,8 @@ struct Walker {
   std::uint64_t number = 0;
   Word word = 0;            // Where it is, in the direction of its walk.
   Edges edges = 0;          // In this direction.
-  std::string text{};       // What it has walked.
-  std::uint64_t other = 0;  // Whom it has met; 0: nobody.
+  std::string text{};       // Text of the walk so far.
+  std::uint64_t other = 0;  // Number of the met walker; 0: no walker.
 };
 
 template <typename Word>
@@ -50,8 +50,8 @@ class Walking {
   }
 
  private:
-  // Whether an edge from a node with `edges` joins two nodes to one unitig needs a look at the
-  // other node. The step that may, as far as this node tells.
+  // Returns if an edge from a node with `edges` may join two nodes to a unitig, as far as this node
+  // shows. The other node decides. `next`: the node behind the edge.
   bool MayStep(Word word, Edges edges, Word* next) const {
     const int letter = OnlyOne(Following(edges));
     if (letter < 0) return false;
@@ -67,7 +67,7 @@ class Walking {
       std::vector<Node> nodes;
       if (Status status = graph_.Read(before, &nodes); !status.ok()) return status;
       for (std::size_t i = 0; i < asked.size(); ++i) {
-        // Read backwards, as the step was: what follows there comes before here.
+        // Read backwards, like the step: a successor there is a predecessor here.
         if (OnlyOne(Before(static_cast<Edges>(nodes[i]))) < 0) ends_.push_back(asked[i]);
       }
       asked.clear();
@@ -97,7 +97,7 @@ class Walking {
     return {};
   }
 
-  // Claims the node at which each walker is. `others`: for each 0, or who has it.
+  // Claims the node of each walker. `others`: 0, or the walker that has claimed the node.
   Status Claim(const Walkers& walkers, std::vector<std::uint64_t>* others) {
     std::vector<Future<Version>> claims;
     for (const Walker<Word>& walker : walkers) {
@@ -122,8 +122,8 @@ class Walking {
     return {};
   }
 
-  // Those of `walkers` whose unitig goes on take a step; the others are left where they are, and
-  // `*on` says which.
+  // Moves `walkers` with a continuing unitig by a step. The other walkers stay, and `*on` marks the
+  // moved walkers.
   Status Step(Walkers* walkers, std::vector<char>* on) {
     std::vector<Word> words;
     std::vector<std::size_t> asked;
@@ -157,8 +157,8 @@ class Walking {
     std::vector<std::uint64_t> others;
     std::vector<char> on;
     for (std::size_t begun = 0; begun < ends_.size() || !walkers.empty();) {
-      // New ones claim where they begin: who finds that claimed has been overtaken by the walker
-      // from the other end.
+      // New walkers claim their first node. If it is claimed already, the walker from the other end
+      // has overtaken them.
       Walkers fresh;
       for (; walkers.size() + fresh.size() < kWalkersMax && begun < ends_.size(); ++begun) {
         fresh.push_back(ends_[begun]);
@@ -214,9 +214,9 @@ class Walking {
     return {};
   }
 
-  // What nobody has claimed lies on rings. A ring is walked from each node of it until one comes
-  // that is less, which is soon; the least goes all around, in the direction that is its key, and
-  // that is the ring's smallest text.
+  // Unclaimed nodes lie on rings. A walk begins at each node of a ring and stops at the first
+  // smaller node, which comes soon. The walk from the least node goes all around, in the direction
+  // of its key. Its text is the ring's smallest text.
   Status WalkRings() {
     Walkers walkers;
     std::vector<Node> nodes;

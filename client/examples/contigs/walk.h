@@ -1,10 +1,10 @@
-// Walkers: each begins at one end of a unitig and claims its nodes, one after the other.
+// Walkers: each begins at an end of a unitig and claims its nodes, node by node.
 //
 //   Graph -> [Walk] -> unitigs of this process
 //
-// A unitig has two ends, so two walkers come towards each other, mostly of two processes: where one
-// finds a node claimed they have met, and the one with the higher number hands its piece over.
-// Rings have no end: they are walked, once all else is claimed, from their least node.
+// A unitig has two ends, so two walkers approach each other, mostly in two processes. They have met
+// when a walker finds a claimed node, and the walker with the higher number hands its piece over.
+// Rings have no end. They are walked after all other nodes are claimed, from their least node.
 #pragma once
 
 #include <tidepool/tidepool.h>
@@ -17,8 +17,9 @@
 
 namespace contigs {
 
-// The unitigs that fall to this process, each as the smaller of its two directions; all processes
-// call it. Errors: as those of what it calls, kAborted.
+// Returns the unitigs of this process, each as the smaller of its two directions. All processes
+// call it.
+// Errors: the errors of the called operations, kAborted.
 template <typename Word>
 tidepool::Result<std::vector<std::string>> Walk(tidepool::Client& client, Graph<Word>* graph,
                                                 support::Team* team);

@@ -1,12 +1,12 @@
-// A simulation and its analysis, two programs that run at the same time: frames go from one to the
-// other through a bounded queue.
+// A simulation and its analysis, two programs that run at the same time. Frames travel from the
+// simulation to the analysis through a bounded queue.
 //
 //   frames simulate COUNT       puts COUNT frames into the queue; waits while it is full
-//   frames analyse [PAUSE_MS]   takes each out, and keeps what it finds; ends when all are done
+//   frames analyse [PAUSE_MS]   takes each out, and keeps its result; ends when all are done
 //
-// Any number of analyses may run. One that is killed loses nothing: what it had in hand was only
-// leased, comes back a few seconds later and goes to whoever asks next. So a frame may be analysed
-// twice, and its result has a key of its own: put twice, it is there once.
+// Any number of analyses may run. A killed analysis loses no frame: its frame was only leased,
+// comes back a few seconds later and goes to another analysis. A frame may thus be analysed twice.
+// Its result has a key of its own, so two puts leave a single record.
 #include <tidepool/tidepool.h>
 
 #include <chrono>
@@ -25,7 +25,7 @@ namespace {
 using tidepool::Status;
 using tidepool::StatusCode;
 
-constexpr std::size_t kCells = 4'096;  // Of a frame: 32 KiB.
+constexpr std::size_t kCells = 4'096;  // Cells of a frame: 32 KiB.
 constexpr std::uint64_t kFramesWaiting = 8;
 // Longer than the analysis of a frame takes.
 constexpr std::chrono::seconds kLease{3};
@@ -65,7 +65,7 @@ Status Simulate(const Names& names, std::uint64_t count) {
   return names.progress.Put("frames", static_cast<std::int64_t>(count)).status();
 }
 
-// Whether the simulation has ended and each of its frames has a result.
+// True if the simulation has ended and each of its frames has a result.
 tidepool::Result<bool> AllDone(const Names& names) {
   const auto count = names.progress.Get("frames");
   if (count.code() == StatusCode::kNotFound) return false;
@@ -94,8 +94,8 @@ Status Analyse(const Names& names, std::chrono::milliseconds pause) {
     std::snprintf(key, sizeof key, "frame-%05llu", static_cast<unsigned long long>(number));
     std::snprintf(text, sizeof text, "%.6f\n", energy);
     if (auto put = names.results.Put(key, text); !put.ok()) return put.status();
-    // After the result is safe. A lease that has run out meanwhile says that somebody else does the
-    // frame again: no harm.
+    // Ack after the result is safe. If the lease has expired meanwhile, another process analyses
+    // the frame again, without harm.
     const Status acked = names.frames.Ack(item->lease());
     if (!acked.ok() && acked.code() != StatusCode::kFailedPrecondition &&
         acked.code() != StatusCode::kNotFound) {

@@ -16,7 +16,7 @@ struct Particle {
   double v[3];
 };
 
-// A value is bytes; this one is a Particle's.
+// A value is a byte string: here the bytes of a Particle.
 std::string_view AsBytes(const Particle& particle) {
   return {reinterpret_cast<const char*>(&particle), sizeof particle};
 }
@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
   auto map = client->OpenOrCreate<tidepool::BytesMap>(argc > 1 ? argv[1] : "particles");
   if (!map.ok()) return tidepool::Report(map.status());
 
-  // Many at once: far cheaper per record than one by one.
+  // A batch is far cheaper per record than single puts.
   constexpr int kParticles = 10'000;
   std::vector<std::string> names;
   std::vector<Particle> particles;

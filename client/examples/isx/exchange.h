@@ -1,5 +1,5 @@
-// The exchange of keys: each process has a queue, its bucket, into which the others push those of
-// its keys that fall there.
+// The exchange of keys. Each process has a queue, its bucket. The other processes push the keys of
+// this bucket into it.
 #pragma once
 
 #include <tidepool/tidepool.h>
@@ -16,7 +16,7 @@
 
 namespace isx {
 
-// An item is many keys of one range of a bucket, so that what an item costs is shared.
+// An item is many keys of one range of a bucket, which share the cost of the item.
 constexpr std::size_t kItemKeys = 7 * 1024;  // 28 KiB: two in a message.
 
 // `Queue` is BytesQueue or BytesPriorityQueue, by which items are delivered range by range. Not
@@ -66,7 +66,7 @@ class Exchange {
     return first;
   }
 
-  // Takes what is in a bucket: `use(range, bytes)` for each item.
+  // Takes the items out of a bucket: `use(range, bytes)` for each item.
   template <typename Use>
   tidepool::Status Take(std::size_t bucket, Use&& use) {
     for (;;) {

@@ -1,10 +1,11 @@
-// ISx, the integer sort: each process makes N keys, sends each to the process in whose range it is,
-// and sorts what it gets. The keys travel through queues of the cluster.
+// ISx, the integer sort: each process makes N keys, sends each key to the process of its range, and
+// sorts the received keys. The keys travel through queues of the cluster.
 //
 //   isx --keys 16777216 --processes 2
 //
-// By arrival (--via queue), what is sorted at the end is a bucket; by priority (--via priority) the
-// bucket's queue delivers its keys range by range, and what is sorted is a range of a few thousand.
+// With --via queue, a process sorts its whole bucket at the end. With --via priority, the bucket's
+// queue delivers its keys range by range, and a process sorts a few thousand keys of a range at a
+// time.
 #include <tidepool/tidepool.h>
 
 #include <CLI/CLI.hpp>
@@ -33,7 +34,7 @@ using tidepool::StatusCode;
 
 struct Options {
   support::ProgramOptions program;
-  std::uint64_t keys = std::uint64_t{1} << 20;  // Of each process.
+  std::uint64_t keys = std::uint64_t{1} << 20;  // Keys of each process.
   std::string via = "queue";
   bool verify = false;
 };
@@ -73,7 +74,7 @@ class Sorter {
     for (auto& range : own_) range.reserve((options.keys + options.keys / 16) / ranges_);
   }
 
-  // Sends keys to where they belong; what comes meanwhile is taken.
+  // Sends keys to their buckets, and meanwhile takes received keys.
   Status Scatter() {
     isx::KeySource source(team_.rank());
     std::vector<Keys> items(static_cast<std::size_t>(team_.size()) * ranges_);
@@ -123,14 +124,14 @@ class Sorter {
  private:
   static constexpr std::uint64_t kKeysAtATime = 1 << 16;
 
-  // Such that a range fits into a core's own cache, and items are large all the same.
+  // A range fits into a core's own cache, and items are large all the same.
   static std::uint32_t RangesOf(std::uint64_t keys) {
     return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(keys >> 16, 1, 512));
   }
   std::uint32_t RangeOf(std::size_t bucket, Key key) const {
     return ranges_ == 1 ? 0 : (key - buckets_.First(static_cast<int>(bucket))) / range_width_;
   }
-  // What is this process's own stays here.
+  // Keys of this process stay here.
   void Send(std::size_t place, Keys* item) {
     const std::size_t bucket = place / ranges_;
     const auto range = static_cast<std::uint32_t>(place % ranges_);
@@ -153,7 +154,7 @@ class Sorter {
   const Buckets buckets_;
   const std::uint32_t ranges_;
   const Key range_width_;
-  std::vector<Keys> own_;  // By range: what has come, and what was made here.
+  std::vector<Keys> own_;  // By range: received keys and keys made here.
 };
 
 // End of the kernel -----------------------------------------------------------------------------
@@ -164,8 +165,8 @@ void Say(const char* format, Arguments... arguments) {
   std::fflush(stdout);
 }
 
-// Of all keys in their order, at the first process, to which the others send what they have sorted
-// through the buckets, which are empty by now. Each prints that of its own.
+// Digest of all keys in their order, at the first process. The other processes send their sorted
+// keys through the buckets, which are empty by now. Each process prints the digest of its own keys.
 template <typename Queue>
 Result<std::string> DigestOfBuckets(const Keys& sorted, Exchange<Queue>* exchange, Team* team) {
   const auto rank = static_cast<std::size_t>(team->rank());
@@ -192,7 +193,7 @@ Result<std::string> DigestOfBuckets(const Keys& sorted, Exchange<Queue>* exchang
   return all.Text();
 }
 
-// All keys of all processes, sorted by this one alone.
+// Digest of all keys of all processes, sorted by this process alone.
 std::string DigestOfAll(const Options& options, int processes) {
   Keys keys;
   Keys room;

@@ -6,8 +6,8 @@
 
 namespace isx {
 
-// By digits, the least first: a pass over memory for each 10 bits, where a sort by comparisons
-// takes one for each bit.
+// Radix sort, least digit first: a pass over memory per 10 bits. A sort by comparisons takes a pass
+// per bit.
 void Sort(Key first, Key width, Keys* keys, Keys* room) {
   constexpr int kDigitBits = 10;
   const int bits = std::bit_width(width - 1);

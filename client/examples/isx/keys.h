@@ -1,4 +1,4 @@
-// The keys of the integer sort: how they are made, sorted at home, and told by a digest.
+// The keys of the integer sort: generation, local sort, digest.
 #pragma once
 
 #include <openssl/evp.h>
@@ -19,7 +19,7 @@ using Key = std::uint32_t;
 using Keys = support::LargeVector<Key>;
 constexpr int kKeyBits = 28;
 
-// The keys of one process, in the order in which they are made: the same in each run.
+// The keys of a process, in the order of generation: equal in each run.
 class KeySource {
  public:
   explicit KeySource(int rank)
@@ -47,7 +47,7 @@ class Buckets {
 // large afterwards.
 void Sort(Key first, Key width, Keys* keys, Keys* room);
 
-// What came in an item, whose memory need not be aligned for keys.
+// Appends the content of an item, whose memory need not be aligned for keys.
 inline void Append(std::string_view bytes, Keys* keys) {
   const std::size_t size = keys->size();
   keys->resize(size + bytes.size() / sizeof(Key));

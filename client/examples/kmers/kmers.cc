@@ -128,7 +128,7 @@ Status RunTyped(const Options& options, tidepool::Client& client, Team* team) {
   if (team->rank() == 0) {
     const auto usage = support::UsageOf(client);
     if (!usage.ok()) return usage.status();
-    // Other collections count too: what is new is this table's.
+    // The usage includes other collections, and only the growth is this table's.
     held = usage->memory_bytes > before ? usage->memory_bytes - before : 0;
   }
   const auto keys = WriteResults<Word>(options, *map, team);

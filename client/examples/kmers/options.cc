@@ -28,7 +28,7 @@ int ParseOptions(int argc, char** argv, Options* options) {
   app.add_option("--histogram", options->histogram, "Write 'COUNT NUMBER_OF_KMERS' lines here")
       ->type_name("H");
   app.callback([options] {
-    // Of what is not there yet there is a name, too; so there is of what cannot be looked at.
+    // A file that does not exist yet has a name too, as has a file that cannot be examined.
     const auto file = [](const std::string& path) {
       std::error_code error;
       const std::filesystem::path plain = std::filesystem::absolute(path, error).lexically_normal();

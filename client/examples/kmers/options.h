@@ -10,9 +10,9 @@ namespace kmers {
 
 struct Options {
   support::ProgramOptions program;
-  int letters = 0;        // Of a k-mer.
-  std::string table;      // Empty: none is written.
-  std::string histogram;  // Empty: none is written.
+  int letters = 0;        // Letters of a k-mer.
+  std::string table;      // Empty: no table is written.
+  std::string histogram;  // Empty: no histogram is written.
   bool admit = false;     // Only k-mers that come twice or more, in less memory.
   std::vector<std::string> reads;
 };

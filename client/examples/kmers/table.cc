@@ -36,7 +36,7 @@ void AppendNumber(std::uint64_t number, std::string* out) {
   out->append(text, end);
 }
 
-// Of this process's partitions of the table.
+// Handles this process's partitions of the table.
 template <typename Word>
 Status ReadEntries(const CountMap<Word>& map, std::uint64_t count_min, Team* team,
                    std::vector<Entry<Word>>* entries) {

@@ -1,5 +1,5 @@
-// The result: each process iterates a part of the namespace, sorts it and writes it; the first one
-// joins the parts.
+// The result: each process iterates a part of the namespace, sorts it and writes it. The first
+// process joins the parts.
 #pragma once
 
 #include <tidepool/tidepool.h>
@@ -17,10 +17,11 @@ using support::Team;
 using support::Word16;
 using support::Word8;
 
-// Writes the files that the options name; all processes call it, when counting is over. Each writes
-// `FILE.part-RANK` beside them, which must therefore be where all processes see them.
+// Writes the files that the options name. All processes call it, after counting. Each process
+// writes `FILE.part-RANK` beside the file, in a folder that all processes see.
 // Returns: the number of distinct k-mers of this process's part. Errors: kPermissionDenied,
-// kNotFound, kResourceExhausted (a file cannot be written), kAborted, and those of an iteration.
+// kNotFound, kResourceExhausted (a file cannot be written), kAborted, and the errors of an
+// iteration.
 template <typename Word>
 tidepool::Result<std::uint64_t> WriteResults(const Options& options, const CountMap<Word>& map,
                                              Team* team);

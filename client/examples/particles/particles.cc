@@ -31,8 +31,8 @@ int main(int argc, char** argv) {
   auto tally = client->OpenOrCreate<tidepool::HashMap<std::string, std::int64_t>>("tally");
   if (!tally.ok()) return tidepool::Report(tally.status());
 
-  // Many at once: far cheaper per record than one by one. The particles are sent from where they
-  // lie, as 48 bytes each.
+  // A batch is far cheaper per record than single puts. The particles are sent from their place in
+  // memory, 48 bytes each.
   std::vector<std::pair<std::string, Particle>> particles;
   for (long i = 0; i < count; ++i) {
     particles.push_back({"p" + std::to_string(i), {{i * 0.5, 0, 0}, {0, 0, 1}}});
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
   const auto before = runs.Wait();
   if (!before.ok()) return tidepool::Report(before.status());
 
-  // Changed only if nobody else did so meanwhile.
+  // Writes only if no other process wrote meanwhile.
   p7->value.x[2] += p7->value.v[2];
   const auto moved =
       map->Put("p7", p7->value,

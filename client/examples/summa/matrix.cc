@@ -80,7 +80,7 @@ void Freivalds::Add(const std::vector<double>& block, int column) {
   for (std::size_t i = 0; i < kBlock; ++i) {
     for (std::size_t j = 0; j < kBlock; ++j) {
       const double value = block[i * kBlock + j];
-      // Below 2^53 a double that is an integer is that one exactly.
+      // Below 2^53 an integer in a double is exact.
       if (!(std::fabs(value) < 0x1p53) || value != std::floor(value)) {
         ++not_integers_;
         continue;

@@ -13,8 +13,7 @@ constexpr std::size_t kBlockEntries = std::size_t{kBlock} * kBlock;
 
 enum class Matrix : std::uint64_t { kA = 1, kB = 2 };
 
-// Small integers, so that every sum of products stays below 2^53 and C is exact, whatever the
-// order.
+// Small integers: every sum of products stays below 2^53, so C is exact in any order.
 inline std::int64_t EntryOf(std::uint64_t seed, Matrix matrix, std::uint64_t i, std::uint64_t j) {
   std::uint64_t x = seed ^ (static_cast<std::uint64_t>(matrix) << 62) ^ (i << 31) ^ j;
   x += 0x9E3779B97F4A7C15ull;  // splitmix64
@@ -34,17 +33,19 @@ void UseOneThread();
 void MultiplyAdd(const std::vector<double>& a, const std::vector<double>& b,
                  std::vector<double>* c);
 
-// Freivalds: C = A x B if C x = A (B x) for random vectors x; a C that differs passes one of them
-// by chance at most once in 2^11, as the numbers are integers modulo 2^64. A and B are made anew.
+// Freivalds: C = A x B if C x = A (B x) for random vectors x. A wrong C passes a vector by chance
+// at most once in 2^11, because the numbers are integers modulo 2^64. A and B are computed again.
 class Freivalds {
  public:
   static constexpr int kVectors = 4;
 
   Freivalds(std::uint64_t seed, int n);
-  // The rows of one block row of C: first the blocks of it, in any order; then Differences.
+  // Begins the rows of a block row of C. The blocks of the row follow in any order, then
+  // Differences.
   void BeginRow(int row);
   void Add(const std::vector<double>& block, int column);
-  // Of this block row: entries of C x that are not those of A (B x), and of C that are no integers.
+  // Returns the number of wrong entries of this block row: C x differs from A (B x), or C has no
+  // integer.
   std::uint64_t Differences();
 
  private:
@@ -53,7 +54,7 @@ class Freivalds {
   std::vector<std::uint64_t> x_;   // kVectors numbers for each row.
   std::vector<std::uint64_t> bx_;  // B x.
   int row_ = 0;
-  std::vector<std::uint64_t> cx_;  // C x, for the rows of one block.
+  std::vector<std::uint64_t> cx_;  // C x, for the rows of a block.
   std::uint64_t not_integers_ = 0;
 };
 

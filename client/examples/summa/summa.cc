@@ -1,10 +1,10 @@
-// C = A x B with matrices that lie in the cluster: blocks of 512 x 512 doubles as values of 2 MiB
-// of a hash namespace. Owner computes: the processes form a grid, each makes the blocks of C whose
-// place in the grid is its own, and in each step reads the blocks of one column of A and one row of
-// B that these need (SUMMA). The entries are integers, so C is the same to the last bit in any run.
+// C = A x B with matrices in the cluster: blocks of 512 x 512 doubles are values of 2 MiB in a hash
+// namespace. The owner computes: the processes form a grid, and each process makes the blocks of C
+// at its place in the grid. In each step it reads the needed blocks of a column of A and a row of B
+// (SUMMA). The entries are integers, so C is equal to the last bit in any run.
 //
-//   summa --n 2048 --processes 3     starts so many processes
-//   srun -n 64 summa --n 8192        the same with Slurm's
+//   summa --n 2048 --processes 3     starts 3 processes
+//   srun -n 64 summa --n 8192        uses Slurm's processes
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -48,8 +48,8 @@ summa::Options ParseOptions(int argc, char** argv, int* processes) {
   return options;
 }
 
-// Runs `processes` workers; when one fails the others are ended too. Returns the exit code of the
-// first that failed.
+// Runs `processes` workers. When a worker fails, it ends the rest of them. Returns the exit code of
+// the first failed worker.
 int Launch(const summa::Options& options, int processes) {
   // Before anything is connected: a client does not outlive a fork.
   std::vector<pid_t> children;
@@ -89,9 +89,9 @@ int main(int argc, char** argv) {
   int processes = 2;
   summa::Options options = ParseOptions(argc, argv, &processes);
   auto place = support::FindPlace("summa", options.name);
-  // A launcher that does not name its runs: one run at a time.
+  // The launcher does not name its runs, so only one run at a time is possible.
   if (!place.ok()) place = support::FindPlace("summa", "summa");
-  // Runs at one time need namespaces of their own.
+  // Simultaneous runs need their own namespaces.
   if (options.name.empty() && place.ok()) options.name = support::NameOf(*place, "blocks");
   if (place.ok() && place->launched) return summa::RunWorker(options, place->size, place->rank);
   return Launch(options, processes);

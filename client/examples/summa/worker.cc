@@ -42,7 +42,7 @@ class Worker {
         group_(std::move(group)),
         size_(static_cast<int>(group_.size())),
         rank_(static_cast<int>(group_.rank())) {
-    // As square as it can be: each process reads a row and a column of the grid.
+    // Makes the grid as square as possible: each process reads a row and a column of the grid.
     for (int rows = 1; rows * rows <= size_; ++rows) {
       if (size_ % rows == 0) grid_rows_ = rows;
     }
@@ -78,7 +78,7 @@ class Worker {
     std::fflush(stdout);
   }
 
-  // What has failed here is told at once: who leaves ends the others' barrier.
+  // Reports a failure at once: a process that leaves ends the barrier of the other processes.
   Status Together(Status mine) { return mine.ok() ? group_.Barrier(kPatience) : mine; }
 
   Status Put(char matrix, int i, int j, const Block& block) {
@@ -144,7 +144,7 @@ class Worker {
     return {};
   }
 
-  // C as it is stored, by rows of blocks: mostly those that others have made.
+  // Checks the stored C by rows of blocks. Other processes have made most of the blocks.
   Status Check() {
     Freivalds freivalds(options_.seed, options_.n);
     std::uint64_t differences = 0;
@@ -229,11 +229,11 @@ class Worker {
   const int rank_;
   int grid_rows_ = 1;
   int grid_columns_ = 1;
-  // The blocks of C of this process are those of rows_ x columns_.
+  // The blocks of C of this process are rows_ x columns_.
   std::vector<int> rows_;
   std::vector<int> columns_;
   std::int64_t trace_ = 0;
-  std::uint64_t read_bytes_before_ = 0;  // Of rank 0.
+  std::uint64_t read_bytes_before_ = 0;  // Bytes at rank 0.
 };
 
 }  // namespace
@@ -261,7 +261,7 @@ int RunWorker(const Options& options, int size, int rank) {
   }
   Worker worker(options, &*client, *std::move(blocks), *std::move(group));
   const Status status = worker.Run();
-  // The others are done with it: all have met in the checks.
+  // All processes have met in the checks, so no process needs it any more.
   if (rank == 0 && !options.keep) (void)client->Drop(options.name);
   return status.ok() ? 0 : tidepool::Report(status);
 }

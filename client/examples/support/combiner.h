@@ -1,5 +1,5 @@
-// Adds up what comes again soon, before it is sent: one look into the processor's cache instead of
-// an operation of the daemon.
+// Adds up repeated words before they are sent: a look into the processor's cache replaces an
+// operation of the daemon.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class Combiner {
 
   Combiner() : places_(std::size_t{1} << kBits) {}
 
-  // Counts one; `add(word, count)` is called for what is driven out.
+  // Counts a word. `add(word, count)` is called for an evicted word.
   template <typename Add>
   void Count(Word word, Add&& add) {
     Place& place = places_[PlaceOf(word)];

@@ -10,7 +10,7 @@ using tidepool::Result;
 using tidepool::Status;
 
 // Each process reads all files, which costs some 3 ns per letter, and takes every n-th block of
-// letters: so a genome in one record is shared as evenly as a million reads.
+// letters. A genome in a single record is thus shared as evenly as a million reads.
 constexpr std::uint64_t kBlockLetters = 4'096;
 
 template <typename Word>
@@ -57,7 +57,7 @@ class Counter final : public SequenceSink {
         return adds_.Add(ToKey(word), static_cast<std::int64_t>(count));
       case Pass::kSight:
         adds_.Add(ToKey(word), 0);
-        if (count > 1) adds_.Add(ToKey(word), 0);  // What comes twice must be stored.
+        if (count > 1) adds_.Add(ToKey(word), 0);  // A repeated k-mer must be stored.
         return;
       case Pass::kCountStored:
         return adds_.AddIfPresent(ToKey(word), static_cast<std::int64_t>(count));
@@ -77,7 +77,7 @@ class Counter final : public SequenceSink {
   Combiner<Word> combiner_;
   decltype(std::declval<CountMap<Word>>().Buffered()) adds_;
   Team* const team_;
-  std::uint64_t at_ = 0;  // Letters of all files so far.
+  std::uint64_t at_ = 0;  // Letters of all files until here.
   std::uint64_t windows_ = 0;
   Status status_;
 };

@@ -17,21 +17,21 @@ namespace support {
 template <typename Word>
 using CountMap = tidepool::HashMap<KeyOf<Word>, std::int64_t>;
 
-// What a pass over the reads does. A table of all k-mers takes one pass. One of those that come
-// twice or more takes two, on a namespace with prefilter "admit": there the first sighting of a
-// k-mer only marks it, and the second one stores a count of 0; the second pass counts what is
-// stored. By then that is all of them, and a few that come once, for which the filter has erred:
-// their counts are 1, and they are left out of the table.
+// Kind of a pass over the reads. A table of all k-mers takes a single pass. A table of repeated
+// k-mers takes two passes, on a namespace with prefilter "admit". In the first pass, the first
+// sighting of a k-mer only marks it, and the second sighting stores a count of 0. The second pass
+// counts the stored k-mers. A few of them come only once, by an error of the filter: their counts
+// are 1, and the table leaves them out.
 enum class Pass { kCountAll, kSight, kCountStored };
 
 struct Counted {
-  std::uint64_t windows = 0;  // Of this process.
+  std::uint64_t windows = 0;  // Windows of this process.
   std::uint64_t adds = 0;     // Sent for them.
 };
 
-// Passes over this process's share of all reads (files), k-mers of so many `letters`, and returns
-// when the cluster has it. Errors: as ReadSequences; kAborted (another process failed); what a
-// buffered add may end with.
+// Counts the k-mers of `letters` letters in this process's share of all reads (files). Returns when
+// the cluster has the counts. Errors: the errors of ReadSequences and of a buffered add; kAborted
+// (another process failed).
 template <typename Word>
 tidepool::Result<Counted> CountReads(const std::vector<std::string>& reads, int letters, Pass pass,
                                      const CountMap<Word>& map, Team* team);

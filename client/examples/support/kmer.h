@@ -10,12 +10,12 @@
 
 namespace support {
 
-// k is odd, so that no k-mer is its own reverse complement, and two bits for each letter must fit.
+// k is odd, so that no k-mer is its own reverse complement. Two bits per letter must fit.
 inline constexpr int kLettersMax = 63;
 inline constexpr int kLettersInOneWord = 31;
 
-// The codes of letters; lower case counts as upper case, and anything else belongs to no k-mer.
-// A < C < G < T, so that numbers of one k compare as the texts do.
+// The codes of letters. Lower case counts as upper case, and any other character belongs to no
+// k-mer. A < C < G < T, so numbers of one k compare like the texts.
 inline constexpr std::uint8_t kNoLetter = 4;
 inline constexpr std::array<std::uint8_t, 256> kCodes = [] {
   std::array<std::uint8_t, 256> codes{};
@@ -30,7 +30,7 @@ inline constexpr std::array<std::uint8_t, 256> kCodes = [] {
 using Word8 = std::uint64_t;
 using Word16 = unsigned __int128;
 
-// What is stored as a key: the words themselves, the higher one first for 16 bytes.
+// The stored key: the words themselves, the higher word first for 16 bytes.
 struct Key16 {
   std::uint64_t high;
   std::uint64_t low;
@@ -44,7 +44,7 @@ inline Word16 ToWord(Key16 key) { return Word16{key.high} << 64 | key.low; }
 template <typename Word>
 using KeyOf = decltype(ToKey(Word{}));
 
-// The reverse complement of a word of so many letters.
+// Returns the reverse complement of a word of `letters` letters.
 inline Word8 ReverseComplement(Word8 word, int letters) {
   word = ~word;
   word = (word >> 2 & 0x3333333333333333) | (word & 0x3333333333333333) << 2;
@@ -64,7 +64,7 @@ void AppendText(Word word, int letters, std::string* out) {
   }
 }
 
-// The same of a text of A, C, G and T.
+// Returns the reverse complement of a text of A, C, G and T.
 inline std::string ReverseComplement(const std::string& text) {
   std::string reverse(text.rbegin(), text.rend());
   for (char& c : reverse) c = "TGCA"[kCodes[static_cast<unsigned char>(c)]];

@@ -12,9 +12,9 @@
 
 namespace support {
 
-// What resize() adds is not set to anything, and from 2 MiB on the memory is made of huge pages
-// where the kernel allows: a page of 4 KiB costs up to 15 us when it is first written, which was
-// half of the time of a sort.
+// resize() leaves new elements uninitialized. From 2 MiB on, the memory has huge pages where the
+// kernel allows them. The first write to a page of 4 KiB costs up to 15 us: half of the time of a
+// sort.
 template <typename T>
 class LargeMemory {
  public:

@@ -43,13 +43,13 @@ bool IsNoFile(const std::string& path) {
   return fs::exists(there) && !fs::is_regular_file(there);
 }
 
-// Where the links lead, so that the file there is replaced or made, not the link.
+// Follows links to their end, so that the file there is replaced or made, not the link.
 std::string Followed(const std::string& path) {
-  constexpr int kLinksMax = 40;  // As the kernel.
+  constexpr int kLinksMax = 40;  // The kernel's limit.
   fs::path at = path;
   std::error_code error;
   for (int i = 0; i < kLinksMax && fs::is_symlink(at, error); ++i) {
-    at = at.parent_path() / fs::read_symlink(at, error);  // An absolute one stands for itself.
+    at = at.parent_path() / fs::read_symlink(at, error);  // An absolute path replaces `at`.
   }
   return at.string();
 }

@@ -13,7 +13,8 @@
 namespace support {
 
 // Calls `use(record)`, which returns a Status, for each record of this process's partitions: every
-// n-th one. Errors: as an iteration, kAborted (another process failed), and those of `use`.
+// n-th partition. Errors: the errors of an iteration, kAborted (another process failed), and those
+// of `use`.
 template <typename Use>
 tidepool::Status ForOwnRecords(const tidepool::BytesMap& map, Team* team, Use&& use) {
   const auto size = static_cast<std::uint32_t>(team->size());

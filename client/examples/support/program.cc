@@ -64,7 +64,7 @@ int RunProgram(const std::string& program, const ProgramOptions& options, char**
   connect.cluster_file = options.cluster;
   const bool is_whole_run = !place->launched || (place->size == 1 && !place->by_us);
   if (is_whole_run && !options.run.empty()) {
-    // One of several tasks cannot tell by itself; their first meeting does.
+    // A single task cannot know how many tasks there are; their first meeting checks it.
     auto client = tidepool::Client::Connect(connect);
     if (!client.ok()) return tidepool::Report(client.status());
     const Status unused = CheckUnused(*client, *place);
@@ -78,11 +78,11 @@ int RunProgram(const std::string& program, const ProgramOptions& options, char**
   auto client = tidepool::Client::Connect(connect);
   if (!client.ok()) return tidepool::Report(client.status());
   const Status status = RunAmongOthers(*client, *place, options, part);
-  // Of processes that this program started their launcher drops the run. What was there before is
-  // another run's.
+  // The launcher drops the run of processes that it started. Namespaces from before belong to
+  // another run.
   const bool is_others = status.code() == tidepool::StatusCode::kAlreadyExists;
   if (place->rank == 0 && !place->by_us && !is_others) {
-    // After a failure the others, which look once a second, are still to read of it.
+    // After a failure, the other processes, which look once a second, still have to read its text.
     if (!status.ok() && place->size > 1) std::this_thread::sleep_for(std::chrono::seconds(3));
     DropRun(*client, *place);
   }

@@ -1,4 +1,4 @@
-// A program of several processes: what all of these examples have in common.
+// A program of several processes: common parts of these examples.
 //
 //   main -> [RunProgram] -> the program's own part, in each process, with its client and its team
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace support {
 
-// Of every such program.
+// Options of every program of this kind.
 struct ProgramOptions {
   std::string cluster;  // Connection file; empty: found as every client finds it.
   int processes = 1;
@@ -34,8 +34,8 @@ int Parse(CLI::App* app, int argc, char** argv);
 
 using ProgramPart = std::function<tidepool::Status(tidepool::Client&, Team*)>;
 
-// Starts the processes, or is one of them: connects, runs `part`, tells the others if it fails, and
-// drops all namespaces of the run. Returns main's exit code; what has failed was printed.
+// Starts the processes, or acts as a process: connects, runs `part`, reports a failure to the team,
+// and drops all namespaces of the run. Prints failures, and returns main's exit code.
 int RunProgram(const std::string& program, const ProgramOptions& options, char** argv,
                const ProgramPart& part);
 

@@ -50,7 +50,7 @@ class LineReader {
   // The next piece of the present line, without its end. `*ends_line`: nothing more follows in it.
   // False at the end of the file or after an error.
   bool Next(std::string_view* piece, bool* ends_line) {
-    // A '\r' at the very end of the block: what follows says whether it ends the line.
+    // A '\r' at the very end of the block: the next byte shows if it ends the line.
     if (end_ - at_ <= 1 && (at_ == end_ || block_[at_] == '\r') && !Fill()) return false;
     const char* begin = block_.data() + at_;
     const std::size_t left = end_ - at_;
@@ -84,7 +84,7 @@ class LineReader {
   const Status& status() const { return status_; }
 
  private:
-  // Reads on, behind the byte that is left if there is one.
+  // Reads on, behind the remaining byte if there is one.
   bool Fill() {
     const std::size_t kept = end_ - at_;
     if (kept > 0) block_[0] = block_[at_];
@@ -133,8 +133,9 @@ Status ReadFasta(LineReader& lines, SequenceSink* sink) {
   return lines.status();
 }
 
-// One FASTQ record, whose '@' comes next: sequence lines up to '+', and as many qualities. A
-// quality may be '@' or '+', so lines of qualities are told by their number of letters only.
+// Reads a FASTQ record that begins with the next '@': sequence lines up to '+', then as many
+// qualities. A quality may be '@' or '+', so only the number of letters ends the lines of
+// qualities.
 Status ReadFastqRecord(LineReader& lines, const std::string& path, SequenceSink* sink) {
   sink->BeginSequence();
   const auto ends_early = [&] {
@@ -185,7 +186,7 @@ Status ReadSequences(const std::string& path, SequenceSink* sink) {
 
 Status CheckRereadable(const std::string& path) {
   struct stat status {};
-  // That there is no such file is said when it is opened.
+  // The opening of the file reports that it does not exist.
   if (stat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode)) return {};
   return Status(
       StatusCode::kInvalidArgument,

@@ -9,7 +9,7 @@
 
 namespace support {
 
-// What is found in a file, in its order.
+// Receives the sequences of a file, in its order.
 class SequenceSink {
  public:
   virtual ~SequenceSink() = default;

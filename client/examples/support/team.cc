@@ -67,7 +67,7 @@ std::optional<int> SizeOfPmix() {
   return std::nullopt;
 }
 
-// A name that all processes of one mpirun share and no other run has.
+// Returns a name that all processes of an mpirun share and no other run has.
 std::string RunOfMpi() {
   for (const char* const variable : {"PMIX_NAMESPACE", "PMI_ID_NAMESPACE", "PMI_JOBID"}) {
     if (const std::string text = TextOf(variable); !text.empty()) return text;
@@ -97,7 +97,7 @@ bool TakeFromSlurm(const Take& take) {
   setenv(kRankVariable, std::to_string(rank).c_str(), 1);
   setenv(kSizeVariable, std::to_string(size).c_str(), 1);
   setenv(kRunVariable, place.run.c_str(), 1);
-  // To be read by glibc before main; who has set it knows better.
+  // glibc reads it before main. A value that the user has set stays.
   setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 0);
   execv("/proc/self/exe", argv);
   SayCannotStart(rank, place);
@@ -128,7 +128,7 @@ void DropRun(tidepool::Client& client, const Place& place) {
   if (!spaces.ok()) return;  // Then they cannot be dropped either.
   const std::string prefix = NameOf(place, "");
   for (const tidepool::NamespaceInfo& space : *spaces) {
-    // What is not there any more need not go.
+    // A namespace that is gone already is fine.
     if (space.name.starts_with(prefix)) (void)client.Drop(space.name);
   }
 }
@@ -209,7 +209,7 @@ Status Team::Beat() {
   return failed.code() == StatusCode::kNotFound ? Status() : failed.status();
 }
 
-// Names one that has not come to `point` and has not been heard of for too long.
+// Names a process that has not come to `point` and has been silent for too long.
 Status Team::CheckOthers(std::string_view point) {
   const Time now = steady_clock::now();
   for (int other = 0; other < size(); ++other) {
@@ -231,7 +231,7 @@ Status Team::CheckOthers(std::string_view point) {
   return {};
 }
 
-// The last one that comes to a point puts its word, for which the others wait at its owner.
+// The last process at a point puts the point's word. The other processes wait for it at its owner.
 Status Team::Arrive(std::string_view point, std::int64_t* before) {
   const auto come = counters_.FetchAdd("at-" + std::string(point), 1);
   if (!come.ok()) return come.status();

@@ -1,5 +1,4 @@
-// The processes of one run: who they are, and how they wait for each other, through the cluster
-// itself.
+// The processes of a run: their ranks and their meetings, through the cluster itself.
 #pragma once
 
 #include <tidepool/tidepool.h>
@@ -17,7 +16,7 @@ struct Place {
   std::string program;  // Its name, with which the names of the run's namespaces begin.
   int rank = 0;
   int size = 1;
-  std::string run;        // The same for all processes of the run, and no other's.
+  std::string run;        // Equal for all processes of the run, and different from other runs.
   bool launched = false;  // By srun, mpirun, or by Launch(),
   bool by_us = false;     // the last of these.
 };
@@ -28,20 +27,20 @@ struct Place {
 // Errors: kInvalidArgument (several tasks, and nothing names their run).
 tidepool::Result<Place> FindPlace(const std::string& program, const std::string& run);
 
-// Starts `size` processes of this program with the same arguments, and huge pages for their heaps,
-// and waits for them. When one fails or is killed the others are ended too. Returns: 0, or the exit
-// code of the first that failed; 1 for one that was killed, which is printed.
+// Starts `size` processes of this program with equal arguments and huge pages for their heaps, and
+// waits for them. When a process fails or is killed, the rest of them are ended too. Returns 0, or
+// the exit code of the first failed process; 1 for a killed process, which is printed.
 int Launch(int size, const Place& place, char** argv);
 
-// Of a namespace of the run: PROGRAM/RUN/WHAT.
+// Returns the name of a namespace of the run: PROGRAM/RUN/WHAT.
 std::string NameOf(const Place& place, std::string_view what);
-// Before a run is begun: an earlier one, killed or under way, has left no namespaces of its name.
-// Errors: kAlreadyExists; as Client::List.
+// Checks before a run that no earlier run, killed or under way, has left namespaces of its name.
+// Errors: kAlreadyExists, and the errors of Client::List.
 tidepool::Status CheckUnused(tidepool::Client& client, const Place& place);
 // Drops all namespaces that a run has left.
 void DropRun(tidepool::Client& client, const Place& place);
 
-// One process among the others. Not thread-safe.
+// A process in its team. Not thread-safe.
 class Team {
  public:
   // Errors: as Client::OpenOrCreate.
@@ -53,22 +52,23 @@ class Team {
   // The name of a namespace of this run.
   std::string NameOf(std::string_view what) const { return support::NameOf(place_, what); }
 
-  // Tells the others that this process lives; to be called often, sends once a second.
-  // Errors: kAborted: another one has failed, and said so.
+  // Reports that this process lives. Call it often; it sends once a second.
+  // Errors: kAborted: another process has reported a failure.
   tidepool::Status Beat();
-  // Waits until all have come to `point`, each of which is used once.
-  // Errors: kAborted (another one has failed; the text is its own), kUnavailable (one is silent;
-  // the text names it), and those of a FetchAdd.
+  // Waits until all processes have come to `point`. Each point is used once.
+  // Errors: kAborted (another process has failed; the text is its own), kUnavailable (a process is
+  // silent; the text names it), and the errors of a FetchAdd.
   tidepool::Status Meet(std::string_view point);
-  // For the last thing: tells the first process that this one needs the team no more; there, waits
-  // for all others. As Meet.
+  // Ends the use of the team: reports it to the first process, which waits for all processes.
+  // Errors: see Meet.
   tidepool::Status Leave();
-  // The sum over all processes; each calls it once for a `name`, and then meets the others.
+  // Adds to the sum over all processes. Each process calls it once for a `name`, and then meets the
+  // team.
   tidepool::Status Add(std::string_view name, std::uint64_t number);
   tidepool::Result<std::uint64_t> Sum(std::string_view name);
   // Both, and the meeting between them: the sum, at every process.
   tidepool::Result<std::uint64_t> SumOfAll(std::string_view name, std::uint64_t number);
-  // Tells the others that this process gives up.
+  // Reports that this process gives up.
   void Fail(const tidepool::Status& why);
 
  private:
@@ -90,7 +90,7 @@ class Team {
   tidepool::Status Arrive(std::string_view point, std::int64_t* before);
 
   Map words_;
-  tidepool::BytesMap counters_;  // Of the same namespace.
+  tidepool::BytesMap counters_;  // Counters in the same namespace.
   Place place_;
   std::chrono::seconds silence_;
   std::uint64_t beats_ = 0;

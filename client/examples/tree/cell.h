@@ -1,5 +1,5 @@
-// The cells of the tree: cubes, of which each inner one has eight children, and which of them there
-// are.
+// The cells of the tree, and the rule for their existence. A cell is a cube, and an inner cell has
+// eight children.
 #pragma once
 
 #include <cstdint>
@@ -55,10 +55,10 @@ struct Centre {
   std::uint32_t at[3];
 };
 std::vector<Centre> MakeCentres(std::uint64_t count);
-// Those of `centres` that are beside or in the cell. All that are near a cell are near its parent,
-// so who goes down hands on what is left.
+// Returns the `centres` beside or in the cell. Centres near a cell are near its parent too, so a
+// walk downwards hands on the remaining centres.
 std::vector<Centre> Near(const Cell& cell, const std::vector<Centre>& centres);
-// Whether a cell with `near` centres has children.
+// True if a cell with `near` centres has children.
 inline bool IsRefined(const Cell& cell, int levels, const std::vector<Centre>& near) {
   return cell.n < 2 || (cell.n < levels && !near.empty());
 }

@@ -39,7 +39,7 @@ Status ForOwn(const NodeMap& map, Team* team, Use&& use) {
   });
 }
 
-// The sum over all processes of what does not fit a counter.
+// Returns the sum of a number over all processes, for numbers that do not fit a counter.
 Result<Wide> SumOfAll(const std::string& name, Wide number, Team* team) {
   Wide sum = 0;
   for (int i = 0; i < 4; ++i) {
@@ -51,7 +51,7 @@ Result<Wide> SumOfAll(const std::string& name, Wide number, Team* team) {
   return sum;
 }
 
-// A number that is one of 8^-digits, as an integer.
+// Returns a multiple of 8^-digits as an integer.
 std::int64_t Scaled(double number, int digits) {
   return static_cast<std::int64_t>(std::ldexp(number, 3 * digits));
 }
@@ -60,8 +60,8 @@ Wide Square(std::int64_t number) {
   return Wide{size} * size;
 }
 
-// The sum over leaves 8^-n s^2 is s^2 of the root and the sum over inner nodes 8^-n c[1..7]^2: all
-// times 8^(2 levels), so that they are integers.
+// The sum over leaves of 8^-n s^2 equals s^2 of the root plus the sum over inner nodes of 8^-n
+// c[1..7]^2. All terms are multiplied by 8^(2 levels), so that they are integers.
 Status CheckSquares(const Problem& problem, const Forms& forms, Team* team) {
   Wide leaves = 0;
   Status status = ForOwn(forms.reconstructed(), team, [&](std::uint64_t key, const auto& numbers) {
@@ -94,7 +94,8 @@ Status CheckDerivatives(const Problem& problem, const Forms& forms, Team* team) 
   return *all == 0 ? Status() : Wrong("the sum of the derivatives is not 0");
 }
 
-// Reads one form of all processes, and compares it with the plain run's, which the first has made.
+// Reads a form of all processes, and compares it with the form of the plain run, which the first
+// process has made.
 Status CheckForm(const std::string& name, const NodeMap& map, const Fingerprint& plain,
                  Team* team) {
   Fingerprint own;
@@ -139,7 +140,7 @@ Status Check(const Problem& problem, Forms* forms, Team* team) {
   Fingerprints plain;
   if (team->rank() == 0) plain = PlainRun(problem.centres, problem.levels, problem.axis);
   Status status = CheckForm("projected", forms->projected(), plain.projected, team);
-  // The round trip: what was projected comes back.
+  // The round trip: reconstruction returns the projected values.
   if (status.ok()) {
     status = CheckForm("reconstructed", forms->reconstructed(), plain.projected, team);
   }

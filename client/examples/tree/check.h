@@ -25,8 +25,9 @@ struct Sizes {
 // All processes call it. Errors: as an iteration, kAborted.
 tidepool::Result<Sizes> SizesOf(const Forms& forms, support::Team* team);
 
-// Holds the answers against each other, and the forms against those of one process alone. All
-// processes call it. Errors: kDataLoss (they are wrong; the text says which), and as an iteration.
+// Compares the answers with each other, and the forms with the forms of a single process. All
+// processes call it. Errors: kDataLoss (wrong results; the text names them), and the errors of an
+// iteration.
 tidepool::Status Check(const Problem& problem, Forms* forms, support::Team* team);
 
 // Writes FOLDER/project, FOLDER/compress and FOLDER/diff: sorted lines of numbers. All processes

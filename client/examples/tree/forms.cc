@@ -35,7 +35,7 @@ Status Missing(std::uint64_t key) {
 Result<Forms> Forms::Open(tidepool::Client& client, Team* team, int levels) {
   std::vector<NodeMap> maps;
   tidepool::NamespaceOptions options;
-  // So that each process has several.
+  // Gives each process several partitions.
   options.partitions =
       std::clamp<std::uint32_t>(4 * static_cast<std::uint32_t>(team->size()), 16, 1'024);
   for (const char* what : {"projected", "sums", "compressed", "reconstructed", "derivatives"}) {
@@ -200,7 +200,7 @@ Status Forms::Differentiate(int axis) {
   Keys keys;
   const auto work = [&](std::vector<Task> tasks) -> Status {
     while (!tasks.empty()) {
-      // Where there is no cell of the same level, a larger one holds its place: climb.
+      // Climb: a larger cell takes the place of an absent cell of the same level.
       std::vector<std::pair<std::size_t, Cell>> open;
       for (std::size_t i = 0; i < 2 * tasks.size(); ++i) {
         open.push_back({i, tasks[i / 2].cell.Beside(axis, i % 2 == 0 ? -1 : 1)});
@@ -224,7 +224,7 @@ Status Forms::Differentiate(int axis) {
         }
         open.resize(left);
       }
-      // Its eight parts have its value: what is looked up for them climbs to it.
+      // Its eight parts have its value, so their look-ups climb to it.
       std::vector<Task> parts;
       for (const Task& task : tasks) {
         if (!task.is_finer) {

@@ -3,8 +3,8 @@
 //   Project -> leaves with values -> Compress -> inner nodes with differences -> Reconstruct
 //   -> leaves with values -> Differentiate -> leaves with derivatives
 //
-// Each form of the tree is a namespace, and each process works on the nodes of its own partitions
-// (owner computes); what it needs of others it looks up, thousands of keys at a time.
+// Each form of the tree is a namespace. Each process works on the nodes of its own partitions
+// (owner computes). It looks up the nodes of other processes, thousands of keys at a time.
 #pragma once
 
 #include <tidepool/tidepool.h>
@@ -20,24 +20,24 @@
 
 namespace tree {
 
-// A node's numbers: of a leaf its value; of an inner one none, or, compressed, c[1..7] and of the
-// root c[0] before them. A derivative is one number.
+// A node's numbers. A leaf has its value. An inner node has no number or, if compressed, c[1..7];
+// the root has c[0] before them. A derivative is a single number.
 using NodeMap = tidepool::HashMap<std::uint64_t, std::vector<double>>;
-using Numbers = std::array<double, 8>;  // As many as the record has; the others are 0.
+using Numbers = std::array<double, 8>;  // Numbers of the record, followed by zeros.
 
 struct Counts {
   std::uint64_t look_ups = 0;
   std::uint64_t misses = 0;
 };
 
-// One process's end of the whole calculation. Not thread-safe.
+// A process's part of the calculation. Not thread-safe.
 class Forms {
  public:
   // Errors: as Client::OpenOrCreate.
   static tidepool::Result<Forms> Open(tidepool::Client& client, support::Team* team, int levels);
 
-  // All processes call each, in this order. Errors: those of the operations below, kDataLoss (a
-  // node that must be there is not), kAborted.
+  // All processes call the methods in this order. Errors: the errors of the operations below,
+  // kDataLoss (a required node is absent), kAborted.
   tidepool::Status Project(std::uint64_t centres);
   tidepool::Status Compress();
   tidepool::Status Reconstruct();
@@ -50,8 +50,9 @@ class Forms {
   const Counts& counts() const { return counts_; }
 
   using Keys = std::vector<std::uint64_t>;
-  using Found = std::vector<std::pair<int, Numbers>>;  // How many numbers; -1: no such node.
-  // Keys whose node is not there are no failure.
+  using Found = std::vector<std::pair<int, Numbers>>;  // Count of numbers, or -1 for an absent
+                                                       // node; the numbers.
+  // Absent nodes are no failure.
   tidepool::Status LookUp(const NodeMap& map, const Keys& keys, Found* found);
 
  private:
@@ -69,11 +70,11 @@ class Forms {
   support::Team* team_;
   int levels_;
   NodeMap projected_;
-  NodeMap sums_;  // What goes up while it is compressed.
+  NodeMap sums_;  // Sums that go up during the compression.
   NodeMap compressed_;
   NodeMap reconstructed_;
   NodeMap derivatives_;
-  std::vector<Keys> inner_;  // Of this process, by level.
+  std::vector<Keys> inner_;  // Inner nodes of this process, by level.
   Counts counts_;
 };
 

@@ -1,5 +1,5 @@
-// The same tree and operations in the memory of one process, without a cluster: what the answers
-// must be.
+// The same tree and operations in the memory of a single process, without a cluster: the expected
+// results.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace tree {
 
-// What a form of the tree holds, whatever the order: equal forms have equal ones, and others
-// hardly.
+// Digest of a form of the tree, independent of the order. Equal forms have equal digests, and
+// unequal forms hardly ever.
 class Fingerprint {
  public:
   void Add(std::uint64_t key, const double* numbers, int count);

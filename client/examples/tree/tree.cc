@@ -1,5 +1,5 @@
-// An adaptive tree in three dimensions, whose nodes lie in a cluster: the pattern of MADNESS, in
-// which look-ups miss and climb. See forms.h.
+// An adaptive tree in three dimensions, with its nodes in a cluster. The pattern is from MADNESS:
+// look-ups miss and climb. See forms.h.
 //
 //   tree --m 1000 --nmax 10 --processes 4
 #include <tidepool/tidepool.h>
