@@ -43,7 +43,7 @@ const Option* FindOption(const std::vector<Option>& options, std::string_view na
   return found == options.end() ? nullptr : &*found;
 }
 
-// Negative numbers are values, unless one is the name of an option: "-0".
+// Negative numbers are values, unless the number is the name of an option: "-0".
 bool LooksLikeOption(std::string_view argument, const std::vector<Option>& options) {
   if (argument.size() < 2 || argument[0] != '-') return false;
   if (FindOption(options, argument) != nullptr) return true;
@@ -86,7 +86,7 @@ Status CheckOptionName(const std::string& argument, const std::vector<Option>& o
                        const Verb& verb) {
   const std::string name = argument.substr(0, argument.find('='));
   if (FindOption(options, name) != nullptr) return OkStatus();
-  // A short option, with its value or others in the same word: "-n5".
+  // A short option, with its value or other options in the same word: "-n5".
   const bool is_short = argument[1] != '-' && FindOption(options, "-" + name) == nullptr;
   if (is_short && FindOption(options, argument.substr(0, 2)) != nullptr) return OkStatus();
   const std::string what = std::string(verb.name) + " has no option " + Quote(name);
@@ -151,8 +151,8 @@ Status CheckOptionNames(const std::vector<std::string>& arguments,
   return OkStatus();
 }
 
-// Marks the values. "--option=value" is split, so that the value can be marked; it also makes a
-// value that begins with '-' possible.
+// Marks the values. Splits "--option=value", so that the value can be marked. A value may thus
+// begin with '-'.
 std::vector<std::string> MarkValues(const std::vector<std::string>& arguments,
                                     const std::vector<Option>& options) {
   std::vector<std::string> marked;
@@ -187,7 +187,7 @@ std::vector<std::string> Unmarked(std::vector<std::string> values) {
   return values;
 }
 
-// CLI11's texts as one line in our words.
+// Returns CLI11's text as a single line in the words of kvctl.
 std::string ForPeople(std::string text) {
   constexpr std::string_view kNoValue = ": 1 required TEXT missing";
   if (text.ends_with(kNoValue))
@@ -197,7 +197,7 @@ std::string ForPeople(std::string text) {
   return ForTerminal(text);
 }
 
-// CLI11 throws for what it does not like; this is where that ends.
+// CLI11 throws on errors; this function catches them.
 Result<Arguments> ParseWithTable(const Verb& verb, const std::vector<std::string>& arguments) {
   const std::vector<Option> options = OptionsOf(verb);
   TP_RETURN_IF_ERROR(CheckOptionNames(arguments, options, verb));
@@ -224,7 +224,7 @@ Result<Arguments> ParseWithTable(const Verb& verb, const std::vector<std::string
   for (const Parameter& parameter : verb.parameters) {
     const std::string name(parameter.name);
     CLI::Option* row = app.add_option(name, given[name]);
-    // A vector would else take what belongs to the parameters behind it.
+    // Without the bound, a vector would take the arguments of the following parameters.
     row->expected(std::max(parameter.min, 1), parameter.max)->allow_extra_args(parameter.max > 1);
     if (parameter.min > 0) row->required();
     rows.emplace_back(name, row);
@@ -267,7 +267,7 @@ bool BeforeDashes(const std::vector<std::string>& arguments, std::string_view a,
   return false;
 }
 
-// A program's own --help, behind its name, is none of kvctl's.
+// A program's own --help, after its name, is not for kvctl.
 bool AsksForHelp(const std::vector<std::string>& arguments, const std::string& verb_name) {
   const Verb* const verb = FindVerb(verb_name);
   if (verb == nullptr || !HasParameter(*verb, "COMMAND")) {

@@ -15,8 +15,8 @@
 
 namespace tidepool::cli {
 
-// What was given for a verb's parameters and options. A plain value. Asking for a name that is in
-// none of the verb's rows ends the program (a programmer's error that any test of the verb meets).
+// The given parameters and options of a verb. A plain value. A name that is in no row of the verb
+// ends the program: a programmer's error that any test of the verb finds.
 class Arguments {
  public:
   using Values = std::map<std::string, std::optional<std::vector<std::string>>, std::less<>>;
@@ -25,7 +25,7 @@ class Arguments {
   // `values` has an entry for each row; nullopt: not given.
   explicit Arguments(Values values) : values_(std::move(values)) {}
 
-  // Whether the verb has such a row at all.
+  // True if the verb has a row of this name.
   bool Knows(std::string_view name) const { return values_.contains(name); }
   bool Has(std::string_view name) const { return Find(name).has_value(); }
   // "" if it was not given, or without a value.
@@ -47,12 +47,12 @@ class Arguments {
 
 struct CommandLine {
   const Verb* verb = nullptr;
-  Arguments arguments;  // The verb's and the global ones.
+  Arguments arguments;  // The verb's arguments and the global options.
 };
 
-// `arguments` without the program's name. "--help" anywhere (before "--") makes it `help VERB`, no
-// argument at all `help --short`. "-" and negative numbers are values, not options, but for the
-// short options that the verb has ("-0"); what follows "--" is never an option. Errors:
+// Parses `arguments`, which exclude the program's name. "--help" anywhere before "--" makes the
+// verb `help VERB`; no argument at all makes it `help --short`. "-" and negative numbers are
+// values, except for short options of the verb ("-0"). No word after "--" is an option. Errors:
 // kInvalidArgument with the way to the help.
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& arguments);
 

@@ -17,15 +17,15 @@ namespace {
 
 // For calls without a deadline of their own; a StallGuard ends them.
 constexpr std::uint64_t kStreamTimeoutMs = 365ull * 24 * 3600 * 1000;
-// A stopped node accepts connections (its kernel does) and stays silent: the others of the file
-// must get their turn within the deadline.
+// Time for a single node. A stopped node accepts connections (its kernel does) and stays silent,
+// and the file's other nodes must have their turn within the deadline.
 constexpr std::uint64_t kConnectMsMin = 300;
 constexpr std::uint64_t kAskPortMs = 500;
 // For daemons that are being started again.
 constexpr std::uint64_t kGoneMs = 2'000;
 
-// Daemons that end in good order take their connection file away. Returns true if the file stands
-// and each daemon's machine says that nobody listens at its port.
+// True if the file stands and each daemon's machine says that no process listens at its port.
+// Daemons that end in good order remove their connection file.
 bool HaveVanished(const cluster_file::Found& found) {
   const auto standing = cluster_file::Read(found.path);
   if (!standing.ok() || standing->cluster_uuid != found.file.cluster_uuid) return false;

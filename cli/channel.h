@@ -1,4 +1,4 @@
-// kvctl's gRPC connection to one node of the cluster, which passes on what is not its own.
+// kvctl's gRPC connection to a node of the cluster, which forwards requests of other nodes.
 //
 // a verb's handler -> [Channel] -> gRPC => any daemon -> the owner
 #pragma once
@@ -28,11 +28,11 @@ struct ChannelOptions {
   bool insecure = false;
 };
 
-// "Not found" is what a missing key is called; a missing cluster is unreachable. Other failures of
-// looking for the connection file stay what they are.
+// Turns "not found", the status of an absent key, into "unreachable" for an absent cluster. Other
+// failures of looking for the connection file stay.
 Status AsUnreachable(const Status& failure);
-// A daemon that does not know the token tells a program what to send; who types commands named the
-// wrong file.
+// Changes the text for a person: a daemon that does not know the token tells programs to send
+// another token, but a person at kvctl named the wrong file.
 Status AsOtherCluster(const Status& failure);
 
 // Cancels a call when its peer makes no progress: streams of any length have no deadline as a
@@ -48,8 +48,8 @@ class StallGuard {
 
   // The peer did something, or the time begins anew for another reason.
   void Progress();
-  // Whether the peer is to do something now. It is not to blame while a pager, a slow pipe or a
-  // person on this side holds things up.
+  // Notes if the peer has work to do now. A peer is not late while a pager, a slow pipe or a person
+  // on this side causes the delay.
   void SetWaiting(bool waiting);
   // True if this has cancelled the call.
   bool stalled() const;
@@ -74,18 +74,17 @@ class StallGuard {
 // Once connected it may be used by any number of threads.
 class Channel {
  public:
-  // Finds the connection file and connects to the first of its nodes that answers, those of this
-  // machine first: they see the caller's folders. Errors:
-  // kUnavailable (no connection file, or no node answers), kPermissionDenied, kUnauthenticated (the
-  // file or its token), kInvalidArgument (a damaged file), kFailedPrecondition (the token would
-  // leave the machine without TLS).
+  // Finds the connection file and connects to the first node that answers. Nodes of this machine
+  // come first, because they see the caller's folders. Errors: kUnavailable (no connection file, or
+  // no node answers), kPermissionDenied, kUnauthenticated (the file or its token), kInvalidArgument
+  // (a damaged file), kFailedPrecondition (the token would leave the machine without TLS).
   static Result<std::unique_ptr<Channel>> Connect(const ChannelOptions& options);
-  // The same for one address, for asking each node by itself.
+  // Connects to a given address, for requests to each node.
   Result<std::unique_ptr<Channel>> ConnectTo(const std::string& address) const;
   Result<std::unique_ptr<Channel>> ConnectTo(const std::string& address, Deadline deadline) const;
 
-  // A unary call: Call<v1::Data>(&v1::Data::Stub::Get, request, &response). `bytes` is what it
-  // moves beside its frame, for the deadline. Errors: those of the service, kUnavailable,
+  // A unary call: Call<v1::Data>(&v1::Data::Stub::Get, request, &response). `bytes`: bytes that it
+  // moves beside its frame, for the deadline. Errors: the errors of the service, kUnavailable,
   // kDeadlineExceeded.
   template <typename Service, typename Request, typename Response>
   Status Call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
@@ -93,7 +92,7 @@ class Channel {
               const Request& request, Response* response, std::uint64_t bytes = 0) {
     return CallBy<Service>(method, request, response, Deadline::AfterMs(TimeoutMs(bytes)));
   }
-  // The same with a deadline of the caller's.
+  // A unary call with the caller's deadline.
   template <typename Service, typename Request, typename Response>
   Status CallBy(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
                                                       Response*),

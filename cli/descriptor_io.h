@@ -42,7 +42,7 @@ class LineSource {
   UniqueFd file_;
   int fd_ = -1;
   std::string buffer_;
-  std::size_t begin_ = 0;  // Of the next line in `buffer_`.
+  std::size_t begin_ = 0;  // Begin of the next line in `buffer_`.
   bool has_begun_ = false;
   bool is_at_end_ = false;
 };

@@ -1,4 +1,4 @@
-// What kvctl ends with. The numbers are the SDK's, so that a program on Tidepool ends alike.
+// Exit codes of kvctl. The numbers are the SDK's, so a program on Tidepool ends with equal codes.
 #pragma once
 
 #include <tidepool/status.h>

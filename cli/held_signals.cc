@@ -10,10 +10,11 @@
 namespace tidepool::cli {
 namespace {
 
-int g_end_signal = 0;  // Of the thread that holds signals.
+int g_end_signal = 0;  // End signal of the thread that holds signals.
 
 constexpr int kEndSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-// With the real-time signals: what a batch system may be told to send before the end of a job.
+// Notices, in addition to the real-time signals: signals that a batch system may send before the
+// end of a job.
 constexpr int kNotices[] = {SIGUSR1, SIGUSR2,   SIGALRM, SIGXCPU, SIGVTALRM,
                             SIGPROF, SIGSTKFLT, SIGIO,   SIGPWR};
 

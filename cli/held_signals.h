@@ -22,7 +22,7 @@ class HeldSignals {
 
   // Waits for a signal and returns it; 0 if none comes in time.
   int Next(std::uint64_t timeout_ms) const;
-  // Waits for a signal and returns whether one has asked for the end, now or earlier.
+  // Waits for a signal. Returns true if a signal has requested the end, now or earlier.
   bool EndAsked(std::uint64_t timeout_ms = 0);
   // The next signal ends the process again, as without this object.
   void Release();
@@ -31,12 +31,12 @@ class HeldSignals {
   static bool AsksForEnd(int signal);
   // Returns whether `signal` is a notice.
   static bool IsNotice(int signal);
-  // Returns 128 and the signal that asked for the end last in this process; 0: none has.
+  // Returns 128 plus the last signal that requested the end in this process; 0: no signal.
   static int ExitCode();
 
   // The signals that were held before, which a child process inherits.
   const sigset_t& before() const { return before_; }
-  // The same and the notices: of a child process that none of them must end.
+  // The earlier mask plus the notices: for a child process that no notice may end.
   const sigset_t& before_and_notices() const { return before_and_notices_; }
   const sigset_t& held() const { return held_; }
 

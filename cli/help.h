@@ -11,7 +11,8 @@ namespace tidepool::cli {
 
 // "kvctl put [OPTION]... NAMESPACE KEY VALUE".
 std::string UsageLine(const Verb& verb);
-// The verbs' names by their purpose, on less than a screen: what kvctl alone prints.
+// Returns the verbs' names by purpose, on less than a screen: the output of kvctl without
+// arguments.
 std::string ShortHelp();
 // All verbs with a line each, global options, exit codes.
 std::string GeneralHelp();
@@ -20,7 +21,7 @@ std::string VerbHelp(const Verb& verb);
 std::string FamilyHelp(std::string_view family);
 // kvctl.1, in troff.
 std::string ManualPage();
-// What the shells complete kvctl's command lines by.
+// Returns the data behind the shells' completion of kvctl's command lines.
 CompletionTable Completions();
 
 // `text` in lines of at most `columns`, each behind `indent` blanks.

@@ -1,4 +1,4 @@
-// What a verb's handler works with: its arguments, its output, and the cluster on request.
+// Input of a verb's handler: its arguments, its output, and the cluster on request.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ class Invocation {
   // `arguments` and `output` outlive the invocation.
   Invocation(const Arguments& arguments, Output& output) : args(arguments), out(output) {}
 
-  // Finds the cluster and connects to one of its nodes, at the first call. Errors: as
+  // Finds the cluster and connects to a node, at the first call. Errors: the errors of
   // Channel::Connect; kInvalidArgument (--timeout).
   Result<Channel*> Connect();
   // Connects anew: the node of the former channel may have died. The former channel is gone.

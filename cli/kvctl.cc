@@ -1,7 +1,7 @@
 // kvctl: the command line of a Tidepool service.
 //
 // argv -> arguments.h (the table of verbs.h) -> commands/* -> channel.h => a daemon's gRPC
-// services, or the SDK for what measures it -> output.h
+// services, or the SDK for measurements of the SDK -> output.h
 #include <grpc/support/log.h>
 
 #include <csignal>
@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   using namespace tidepool;
   // A write beyond the limit of file sizes fails with EFBIG, by name, and ends nothing.
   std::signal(SIGXFSZ, SIG_IGN);
-  // What gRPC itself would say here is about connections that failed, which the calls report.
+  // gRPC's own log would only mention failed connections, which the calls report.
   if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   cli::Output output(cli::WantsJson(arguments));

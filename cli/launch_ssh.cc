@@ -169,13 +169,13 @@ class SshLauncher final : public Launcher {
     return OkStatus();
   }
 
-  // What `command` prints on the node's host, beside what the login prints.
+  // Returns the output of `command` on the node's host, without the output of the login.
   Result<std::string> Ssh(const Node& node, const std::string& command) const {
     std::vector<std::string> words = SshWords();
     auto program = FindInPath(words.front());
     if (!program.ok()) return program.status();
     std::vector<std::string> arguments(words.begin() + 1, words.end());
-    // A login shell of any kind is given one word for a POSIX shell.
+    // Any kind of login shell gets a single word for a POSIX shell.
     arguments.insert(arguments.end(), {node.host, "sh -c " + ShellQuoted(command)});
     const std::string output = plan_.log_folder + "/ssh-" + node.host + ".log";
     unlink(output.c_str());

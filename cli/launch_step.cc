@@ -16,12 +16,12 @@
 namespace tidepool::cli {
 namespace {
 
-// Slurm tells the step to end, and kills it after KillWait, 30 s by default.
+// Slurm asks the step to end, and kills it after KillWait, 30 s by default.
 constexpr std::uint64_t kStepAbortMs = 40'000;
 // Daemons that do not serve yet end at once.
 constexpr std::uint64_t kDrainMs = 10'000;
 constexpr std::string_view kLogStem = "kvd-";
-// What srun says of the tasks of some nodes.
+// Lines of srun about the tasks of some nodes.
 constexpr std::size_t kSrunLines = 64;
 
 // "srun: error: n2: task 1: Killed"; of several "n[1-2]: tasks 0-1: ...".
@@ -81,7 +81,7 @@ class StepLauncher final : public Launcher {
       *log = file.path();
       return Ended(stem.substr(kLogStem.size()), reason, file.path());
     }
-    // One that was killed has no time to say why: srun has.
+    // A killed daemon had no time to log the reason, but srun has logged it.
     for (const std::string& line : LastLines(SrunLog(), kSrunLines)) {
       std::string host;
       std::string reason;
@@ -100,7 +100,7 @@ class StepLauncher final : public Launcher {
 
   void Abort() override {
     if (srun_ == 0) return;
-    // By Slurm, so that they end in good order: srun answers SIGTERM with SIGKILL to its tasks.
+    // Slurm ends them, so that they end in good order: on SIGTERM, srun itself kills its tasks.
     if (const auto job = SlurmJob::OfThisProcess()) {
       for (const SlurmJob::Step& step : job->Steps()) {
         if (step.name == name_) job->Signal(step.id, "TERM");
@@ -124,7 +124,7 @@ class StepLauncher final : public Launcher {
 
  private:
   std::string SrunLog() const { return plan_.log_folder + "/srun.log"; }
-  // As --output names it.
+  // Path named by --output.
   std::string LogOf(const std::string& host) const {
     return plan_.log_folder + "/" + std::string(kLogStem) + host + ".log";
   }

@@ -1,4 +1,4 @@
-// Brings up the daemons of a new cluster, one per node, wherever they are to run.
+// Starts the daemons of a new cluster, a daemon per node.
 //
 //   commands/cluster/start -> [Launcher] -> processes of this machine | a step of a Slurm job | ssh
 #pragma once
@@ -19,27 +19,27 @@ namespace tidepool::cli {
 // Time for daemons of this machine and of ssh to end before Abort kills them.
 inline constexpr std::uint64_t kAbortMs = 5'000;
 
-// What is the same wherever they run.
+// Facts that hold for all ways to launch.
 struct LaunchPlan {
   std::string program;               // kvd.
-  std::vector<std::string> options;  // Of each kvd.
+  std::vector<std::string> options;  // Options of each kvd.
   std::string log_folder;
   std::uint64_t nodes = 1;
 };
 
-// Not thread-safe. What Launch has started outlives the launcher unless Abort is called.
+// Not thread-safe. Launched processes outlive the launcher unless Abort is called.
 class Launcher {
  public:
   virtual ~Launcher() = default;
 
-  // Errors: what each way to start a process gives, naming the node.
+  // Errors: the errors of the way to start processes; the text names the node.
   virtual Status Launch() = 0;
-  // kOk while all run; else kFailedPrecondition: who has ended and why. `log` becomes the path of a
-  // log that says more, if there is one.
+  // Returns kOk while all daemons run, otherwise kFailedPrecondition with the ended daemon and the
+  // reason. `log` receives the path of a log with more details, if there is a log.
   virtual Status Check(std::string* log) = 0;
   // Ends all that Launch has started, by force in the end.
   virtual void Abort() = 0;
-  // Who is expected to join, and where their logs are; empty: it goes without saying.
+  // Expected daemons, and the places of their logs; empty: this machine, known logs.
   struct Place {
     std::string host;
     std::string log;
@@ -47,21 +47,22 @@ class Launcher {
   virtual std::vector<Place> places() const { return {}; }
   // For people: processes of this machine that are daemons or hold them.
   virtual std::vector<pid_t> pids() const = 0;
-  // What must have ended, on this machine, once the daemons have; 0: nothing but them.
+  // Process on this machine that must end after the daemons; 0: none.
   virtual pid_t keeper() const { return 0; }
 };
 
-// Daemons of this machine. `nvm` has a folder for each or none; with the state of an earlier
-// cluster its coordinator starts first, and `wait_until_live` returns when it serves.
+// Launches daemons on this machine. `nvm` has a folder for each daemon, or none. With the state of
+// an earlier cluster, its coordinator starts first, and `wait_until_live` returns when it serves.
 std::unique_ptr<Launcher> LaunchHere(LaunchPlan plan, NvmFolders nvm,
                                      std::function<Status()> wait_until_live);
 
-// One daemon on each node of this Slurm job, as a job step beside what else runs in the job. Each
-// has `cpus` CPUs of its node. Errors of Launch: kNotFound (no srun).
+// Launches a daemon on each node of this Slurm job, as a job step beside the job's other steps.
+// Each daemon has `cpus` CPUs of its node. Errors of Launch: kNotFound (no srun).
 std::unique_ptr<Launcher> LaunchStep(LaunchPlan plan, std::uint32_t cpus);
 
-// One daemon on each of `hosts`, by ssh (TIDEPOOL_KVCTL_SSH, with blanks between its words, in its
-// place), on this machine without it. They must see the folder of `file` as this machine does.
+// Launches a daemon on each of `hosts` by ssh, and on this machine without it. The variable
+// TIDEPOOL_KVCTL_SSH replaces the ssh command, with blanks between its words. All hosts must see
+// the folder of `file` under the same path.
 std::unique_ptr<Launcher> LaunchBySsh(LaunchPlan plan, std::vector<std::string> hosts,
                                       std::string file);
 

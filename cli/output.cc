@@ -32,7 +32,7 @@ bool LooksLikeNumber(std::string_view cell) {
   return cell.empty() || cell == "-" || (cell[0] >= '0' && cell[0] <= '9');
 }
 
-// Columns on the screen, not bytes; combining and wide characters are rare in what is printed here.
+// Returns columns on the screen, not bytes. Combining and wide characters are rare in this output.
 std::size_t Width(std::string_view text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));

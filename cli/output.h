@@ -1,4 +1,4 @@
-// What kvctl prints: results on standard output, everything else on standard error.
+// kvctl's output: results on standard output, all else on standard error.
 //
 // a verb's handler -> [Output] -> stdout (tables and values for people, or one JSON object), stderr
 #pragma once
@@ -19,12 +19,12 @@ using Json = nlohmann::ordered_json;
 // Puts bytes into an object: under `name` as text if they are UTF-8, else under `name`_base64.
 void SetBytes(Json* object, const std::string& name, std::string_view bytes);
 
-// Columns under a headline, two blanks apart; columns whose cells are all numbers stand to the
-// right. Cells are made safe for the terminal.
+// Columns under a headline, two blanks apart. Columns of numbers are aligned to the right. Cells
+// are made safe for the terminal.
 class Table {
  public:
   explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
-  // As many cells as the head.
+  // REQUIRES: the row has a cell per column.
   void Add(std::vector<std::string> row);
   std::string ToString() const;
 
@@ -32,13 +32,13 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// One per process; not thread-safe, but for Note. With --json one object goes to standard output,
-// at the end or, for lists, bit by bit:
+// A process has a single Output. Not thread-safe, except for Note. With --json one object goes to
+// standard output, at the end or, for lists, in parts:
 //
 //   {"ok": true, "code": "OK", "error": null, "remedy": null, "result": ...}
 //
-// with those five members in every case. "code" is a StatusCode's name, or "PARTIAL".
-// A failed write (a full disk) is kept and becomes the command's failure.
+// These five members are always present. "code" is a StatusCode's name, or "PARTIAL". A failed
+// write (a full disk) is kept and becomes the command's failure.
 class Output {
  public:
   // Writes to the descriptors, which it does not own.
@@ -51,12 +51,13 @@ class Output {
   bool stdout_is_terminal() const { return stdout_is_terminal_; }
   bool stderr_is_terminal() const { return stderr_is_terminal_; }
 
-  // The verb's result in both forms; `text` goes out at once and gets a newline if it has none. At
-  // most once; may follow a list, whose object then gets the members of `result` as well.
+  // Sets the verb's result in both forms. `text` is written at once, with a newline at its end.
+  // Call it at most once. After a list, the list's object also gets the members of `result`.
   void Result(const Json& result, std::string_view text);
 
-  // A member beside those of the result, which is an object; for people a line on standard error at
-  // the end. The last one of a name counts; a failure without a result has none.
+  // Adds a member beside the members of the result, which is an object. For people it is a line on
+  // standard error at the end. The last member of a name counts. A failure without a result has no
+  // members.
   void Beside(const std::string& name, const Json& value, std::string text);
   // A list of any length, for verbs that print as they go: result.<name> is an array of the items.
   void BeginList(std::string_view name);
@@ -66,14 +67,14 @@ class Output {
   void Raw(std::string_view bytes);
   void Flush();
 
-  // Bytes that were handed to standard output so far, and those that it has taken: fewer before
-  // Flush, and after a write that failed.
+  // Bytes handed to standard output so far, and bytes that it has taken. They differ before Flush,
+  // and after a failed write.
   std::uint64_t given() const { return given_; }
   std::uint64_t written() const { return written_; }
   // kOk, or kInternal with the reason why standard output takes nothing any more.
   Status write_status() const;
 
-  // One line on standard error: "kvctl: <text>".
+  // Writes a line on standard error: "kvctl: <text>".
   void Note(std::string_view text);
   // Standard error as it is, for progress bars.
   void Progress(std::string_view text);

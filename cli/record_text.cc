@@ -29,7 +29,7 @@ bool IsCounter(std::string_view value, v1::ValueKind kind) {
   return kind != v1::VALUE_KIND_BYTES && value.size() == sizeof(std::int64_t);
 }
 
-// "name" as text or "name_base64"; exactly one of them.
+// Requires "name" as text or "name_base64", and not both.
 Result<std::string> BytesMember(const Json& object, const std::string& name) {
   const auto text = object.find(name);
   const auto base64 = object.find(name + "_base64");

@@ -24,7 +24,8 @@ enum class RecordFormat : std::uint8_t { kJsonLines, kTsv };
 
 // "jsonl", "tsv". Errors: kInvalidArgument.
 Result<RecordFormat> ParseRecordFormat(std::string_view text);
-// By the file's name, else by the first line: what begins like one of our objects is JSON.
+// Guesses the format by the file's name, otherwise by the first line. A line that begins like an
+// object of dump is JSON.
 RecordFormat GuessRecordFormat(std::string_view file_name, std::string_view first_line);
 
 // The number of a counter: 8 bytes, little-endian. REQUIRES: 8 bytes.
@@ -35,16 +36,16 @@ std::string CounterBytes(double number);
 
 // "bytes", "i64" or "f64".
 const char* ValueKindName(v1::ValueKind kind);
-// What stands for people: the number of a counter, else the bytes.
+// Returns the text for people: the number of a counter, otherwise the bytes.
 std::string ValueText(std::string_view value, v1::ValueKind kind);
 // Puts "value" or "value_base64" and, for a counter that no JSON number can say, "kind".
 void SetValue(Json* object, std::string_view value, v1::ValueKind kind);
 
 Json RecordToJson(const v1::Record& record);
-// One line without its newline.
+// Returns a line without its newline.
 std::string FormatRecord(const v1::Record& record, RecordFormat format);
-// Any line gives a record (key, value, value_kind, ttl_ms) or kInvalidArgument with what is wrong
-// in it, also for keys and values that are too long.
+// Returns the record of a line (key, value, value_kind, ttl_ms), or kInvalidArgument with the
+// reason. Keys and values that are too long are refused too.
 Result<v1::Record> ParseRecord(std::string_view line, RecordFormat format);
 
 std::string EscapeTsv(std::string_view bytes);

@@ -24,7 +24,7 @@ namespace {
 using cluster_file::LossRecord;
 using cluster_file::LostNamespace;
 
-// Completion of the shell asks so: it must not take away what a person has not seen.
+// The shell's completion asks in this way. It must not remove a note that no person has seen.
 bool IsRead(int descriptor) {
   struct stat info {};
   if (fstat(descriptor, &info) != 0) return false;
@@ -40,11 +40,11 @@ std::string LossTimeText(std::uint64_t ms) {
   return text.data();
 }
 
-// Daemons that ended for one reason.
+// Daemons that ended for the same reason.
 struct Losses {
   std::set<std::string> hosts;
   std::size_t daemons = 0;
-  std::uint64_t at_ms = 0;  // Of the last.
+  std::uint64_t at_ms = 0;  // Time of the last end.
   std::map<std::string, LostNamespace> spaces;
 };
 

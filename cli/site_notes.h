@@ -1,4 +1,4 @@
-// What kvctl says before any verb: about the environment, and about data that was lost meanwhile.
+// Notes that kvctl prints before any verb: about the environment, and about lost data.
 //
 // kvctl.cc -> [site_notes] -> proto/base/variables, cluster_file/loss_record
 #pragma once

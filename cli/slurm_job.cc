@@ -18,7 +18,7 @@ std::string VariableOf(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// The lines that a command prints; none if it fails.
+// Returns the printed lines of a command; none if it fails.
 std::vector<std::string> Ask(const std::vector<std::string>& command) {
   std::vector<std::string> lines;
   const auto output = OutputOf(command, kAskMs);
@@ -37,7 +37,7 @@ std::optional<SlurmJob> SlurmJob::OfThisProcess() {
 }
 
 std::uint64_t SlurmJob::EndMs() const {
-  // Else it prints the local time, in the form that the user likes.
+  // By default it prints the local time, in the form of the user's settings.
   const auto lines =
       Ask({"env", "SLURM_TIME_FORMAT=%s", "squeue", "--noheader", "--jobs=" + id_, "--format=%e"});
   if (lines.size() == 1) {

@@ -14,8 +14,8 @@ namespace tidepool::cli {
 // With which the names of steps begin that hold daemons.
 inline constexpr const char* kDaemonStep = "tidepool-kvd";
 
-// A plain value. Each call starts a command, which takes some 10 ms and is given up after 10 s;
-// what cannot be found out is as if Slurm had said nothing.
+// A plain value. Each call starts a command, which takes some 10 ms and is given up after 10 s.
+// Unknown facts have the values of a job without Slurm's facts.
 class SlurmJob {
  public:
   // Nothing outside of a job.
@@ -35,7 +35,7 @@ class SlurmJob {
     std::string name;
   };
   std::vector<Step> Steps() const;
-  // Sends a signal ("TERM") to the processes of a step. (srun itself, told SIGTERM, kills them.)
+  // Sends a signal ("TERM") to the processes of a step. (On SIGTERM, srun itself kills them.)
   void Signal(const std::string& step, const std::string& signal) const;
 
  private:

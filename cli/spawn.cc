@@ -151,12 +151,12 @@ bool IsDaemonAlive(pid_t pid) { return IsProgramAlive(pid, kDaemon); }
 
 bool IsProgramAlive(pid_t pid, const std::string& program) {
   if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH)) return false;
-  // The number may belong to another program by now, or to one that ended and was not waited for.
+  // Another program may have the number by now, or a process that ended and was not waited for.
   const std::string folder = "/proc/" + std::to_string(pid);
   if (FirstLine(folder + "/stat").find("(" + program + ") ") == std::string::npos) {
     return false;
   }
-  // Of a process that ends the first thread may be gone while another still holds its port.
+  // The first thread of an ending process may be gone while another thread still holds its port.
   std::error_code error;
   std::filesystem::directory_iterator thread(folder + "/task", error);
   for (; !error && thread != std::filesystem::directory_iterator(); thread.increment(error)) {

@@ -18,7 +18,8 @@ Status Malformed(std::string_view option, const std::string& text, std::string_v
 
 Status RunStep(const Invocation& run, const std::string& cluster_file,
                std::vector<std::string> words) {
-  // Before what a step passes on ("--" and options of kvd), where it would be passed on, too.
+  // Stands before the passed-on arguments ("--" and options of kvd), which would include it
+  // otherwise.
   std::vector<std::string> own = {"--cluster", cluster_file};
   if (run.insecure()) own.emplace_back("--insecure");
   words.insert(std::find(words.begin(), words.end(), "--"), own.begin(), own.end());

@@ -1,4 +1,4 @@
-// A verb that is a step of another one: kvctl run starts, stages and stops as a user would.
+// A verb as a step of another verb: kvctl run starts, stages and stops like a user.
 //
 // commands/cluster/run, commands/cluster/stop -> [RunStep] -> the table of verbs.h -> commands/*
 #pragma once

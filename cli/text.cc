@@ -18,8 +18,8 @@ Status Invalid(std::string_view text, std::string_view wanted) {
   return Status(StatusCode::kInvalidArgument, Quote(text) + " is not " + std::string(wanted));
 }
 
-// Splits "1.5GiB" into 1.5 and "gib". Only digits and one point are a number here: strtod would
-// also take "0x10", "1e3" and "inf".
+// Splits "1.5GiB" into 1.5 and "gib". A number has only digits and a point: strtod would also take
+// "0x10", "1e3" and "inf".
 std::optional<std::pair<double, std::string>> SplitUnit(std::string_view text) {
   std::size_t digits = 0;
   while (digits < text.size() &&
@@ -59,8 +59,8 @@ std::string Scaled(double number, const char* unit) {
   return Print("%.0f %s", number, unit);
 }
 
-// Bytes of the UTF-8 character at the start of `bytes`, 0 if there is none. Overlong forms,
-// surrogates and numbers above U+10FFFF are none.
+// Returns the bytes of the UTF-8 character at the start of `bytes`; 0: no character. Overlong
+// forms, surrogates and numbers above U+10FFFF are no characters.
 std::size_t CharacterBytes(std::string_view bytes) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const unsigned char first = at(0);

@@ -24,7 +24,7 @@ Result<std::uint64_t> ParseUnsigned(std::string_view text);
 Result<std::int64_t> ParseSigned(std::string_view text);
 // As strtod: also "inf" and "nan".
 Result<double> ParseDouble(std::string_view text);
-// The same, but a whole number that no double equals is refused instead of rounded.
+// Parses a double, but refuses a whole number that no double equals.
 Result<double> ParseCounterF64(std::string_view text);
 
 // 1536 -> "1.5 KiB"; below 1024 "17 B".
@@ -35,7 +35,7 @@ std::string FormatCount(double count);
 std::string FormatDurationMs(std::uint64_t ms);
 // 870 -> "870 ns", 12345 -> "12.3 us".
 std::string FormatNs(std::uint64_t ns);
-// 0.8 -> "80 %"; four digits, since a share that is small must not look like none at all.
+// 0.8 -> "80 %". Up to four digits, because a small share must not look like zero.
 std::string FormatPercent(double share);
 // The shortest text that gives the same number again.
 std::string FormatDouble(double number);
@@ -45,12 +45,12 @@ std::string EncodeBase64(std::string_view bytes);
 // Errors: kInvalidArgument.
 Result<std::string> DecodeBase64(std::string_view text);
 
-// What may go to a terminal: control characters and bytes that are not UTF-8 as \n, \t, \xHH.
-// A backslash stays: this is for eyes, not for parsing.
+// Returns `bytes` in a form that is safe on a terminal: control characters and bytes that are not
+// UTF-8 become \n, \t, \xHH. A backslash stays: this text is for eyes, not for parsing.
 std::string ForTerminal(std::string_view bytes);
 // A key for a message: in single quotes, for the terminal, cut after 60 bytes.
 std::string Quote(std::string_view bytes);
-// The same of the first bytes of something that has `all_bytes`: 'abc'... if there are more.
+// Returns the quoted and safe begin of a string of `all_bytes`: 'abc'... if there are more.
 std::string QuoteBeginning(std::string_view first, std::uint64_t all_bytes);
 
 }  // namespace tidepool::cli

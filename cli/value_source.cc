@@ -15,8 +15,8 @@
 namespace tidepool::cli {
 namespace {
 
-// A file up to this size is read to its end before its size is believed: files of /proc say that
-// they have none, and those of /sys that they have a page.
+// Files up to this size are read to their end before their size is believed. Files of /proc claim
+// to be empty, and files of /sys claim a page.
 constexpr off_t kReadWholeBytesMax = 1 << 20;
 
 Status TooLarge(const std::string& name) {
@@ -71,7 +71,7 @@ Result<ValueSource> ValueSource::Open(const std::string& argument, bool literal)
     all = ReadToEnd(fd, source.name_);
     if (!all.ok()) return all.status();
   }
-  // Read again in pieces, so that a change meanwhile is noticed.
+  // Reads again in pieces, so that a change meanwhile is noticed.
   const bool is_as_told =
       info.st_size > kReadWholeBytesMax ||
       (all->size() == static_cast<std::uint64_t>(info.st_size) && lseek(fd, 0, SEEK_SET) == 0);

@@ -1,4 +1,4 @@
-// The row of kvctl's one table: what a verb is called, takes, says of itself and does.
+// A row of kvctl's only table: name, arguments, help and handler of a verb.
 //
 // verbs.h (the table) -> arguments.h (parsing), help.h (help, manual page), kvctl.cc (running)
 #pragma once
@@ -16,7 +16,7 @@ class Invocation;
 struct Parameter {
   static constexpr int kAnyNumber = 1 << 16;
 
-  std::string_view name;  // As shown and asked for: "NAMESPACE".
+  std::string_view name;  // Name on the command line and in the help: "NAMESPACE".
   std::string_view help;
   int min = 1;
   int max = 1;
@@ -31,7 +31,7 @@ struct Option {
 
 struct Example {
   std::string_view command;
-  std::string_view note;  // What it does or prints; may be empty.
+  std::string_view note;  // Effect or output; may be empty.
 };
 
 // All views are of string literals. Handlers do the verb's work and return how it went; they are
@@ -39,14 +39,14 @@ struct Example {
 struct Verb {
   using Handler = Status (*)(Invocation&);
 
-  std::string_view name;     // One or two words: "put", "namespace create".
-  std::string_view summary;  // One line, lower case, no full stop.
-  std::string_view details;  // What else a user must know; may be empty.
+  std::string_view name;     // A name of one or two words: "put", "namespace create".
+  std::string_view summary;  // A single line, lower case, no full stop.
+  std::string_view details;  // Further facts for the user; may be empty.
   std::vector<Parameter> parameters;
   std::vector<Option> options;
   std::vector<Example> examples;
   Handler run = nullptr;
-  // What other tools call it, for "did you mean"; separated by blanks.
+  // Names in other tools, for "did you mean"; separated by blanks.
   std::string_view also = {};
   std::string_view group = {};  // Its part of the help; the table fills it in.
 };

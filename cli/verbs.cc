@@ -33,7 +33,7 @@ namespace {
 
 using Family = std::vector<Verb> (*)();
 
-// Verbs of one purpose, in the order of the help.
+// Verbs of the same purpose, in the order of the help.
 struct VerbGroup {
   std::string_view name;
   std::array<Family, 7> families;  // Null behind the last.

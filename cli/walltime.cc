@@ -56,7 +56,7 @@ Result<double> MeasureWriting(const std::string& directory) {
     const ssize_t bytes = write(file.get(), chunk.data(), chunk.size());
     if (bytes < 0) return cluster_file::FileError("write into", directory, errno);
     written += static_cast<std::size_t>(bytes);
-    // Else it is the speed of this machine's memory.
+    // Without it, the speed of this machine's memory would be measured.
     if (fdatasync(file.get()) != 0) return cluster_file::FileError("write into", directory, errno);
   }
   return static_cast<double>(written) * 1e9 /

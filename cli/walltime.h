@@ -1,5 +1,5 @@
-// When a program in a batch job must end, so that what it leaves can be written before the job is
-// over.
+// Time at which a program in a batch job must end, so that its data can be written before the job
+// ends.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,13 @@ namespace tidepool::cli {
 
 // A plain value; times are ms since 1970.
 struct Walltime {
-  // What ending the program, the daemons and the last directory entries takes beside the bytes.
+  // Time to end the program and the daemons and to write the last directory entries, without the
+  // bytes.
   static constexpr std::uint64_t kMarginMs = 20'000;
-  // Of the measured speed, for file systems that others use, too.
+  // Share of the measured speed, because other jobs use the file system too.
   static constexpr double kShare = 0.5;
 
-  std::uint64_t end_ms = 0;         // 0: none is known.
+  std::uint64_t end_ms = 0;         // 0: unknown.
   double bytes_per_second = 100e6;  // At which a directory takes data.
 
   // How long `bytes` take, without the margin.
@@ -29,8 +30,8 @@ struct Walltime {
 // kInvalidArgument.
 Result<std::uint64_t> ParseDeadlineMs(const std::string& text);
 
-// How fast one writer writes into `directory`, by writing 64 MiB there for 2 s at most: several
-// daemons are seldom slower. Errors: as cluster_file::FileError.
+// Measures the speed of a single writer in `directory`: writes 64 MiB for at most 2 s. Several
+// daemons are seldom slower. Errors: the errors of cluster_file::FileError.
 Result<double> MeasureWriting(const std::string& directory);
 
 }  // namespace tidepool::cli

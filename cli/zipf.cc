@@ -22,7 +22,7 @@ Zipf::Zipf(std::uint64_t count, double exponent)
   always_ = 2 - InverseIntegral(Integral(2.5) - Weight(2));
 }
 
-// Of x^-exponent, by parts that stay exact at exponent 1.
+// Integral of x^-exponent, in terms that stay exact at exponent 1.
 double Zipf::Integral(double x) const {
   const double log_x = std::log(x);
   return ExpM1OverX((1 - exponent_) * log_x) * log_x;

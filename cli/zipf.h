@@ -1,7 +1,7 @@
-// Random ranks whose popularity falls as rank^-exponent, for bench.
+// Random ranks with a popularity of rank^-exponent, for bench.
 //
 // Rejection-inversion after W. Hoermann and G. Derflinger, "Rejection-inversion to generate
-// variates from monotone discrete distributions" (1996): no table, so 10^9 keys cost nothing.
+// variates from monotone discrete distributions" (1996): no table, so 10^9 keys need no memory.
 #pragma once
 
 #include <cstdint>

@@ -124,8 +124,8 @@ class Plan {
   const Space& space_;
   const OperationHeader header_;
   const std::uint64_t ttl_ms_;
-  std::shared_ptr<const placement::Ranges>
-      ranges_;                       // Ranges of an ordered namespace at this moment.
+  // Ranges of an ordered namespace at this moment.
+  std::shared_ptr<const placement::Ranges> ranges_;
   std::vector<Planned> operations_;  // In the order of calling, for each partition.
   std::unordered_map<PartitionQueue*, std::size_t> open_;  // The last pack of a partition.
   std::size_t bytes_ = 0;

@@ -1,5 +1,5 @@
-// The cluster as a staging job sees it that runs in kvctl: one map, asked for at the beginning but
-// for claims, and one mover, kvctl itself.
+// The cluster for a staging job that runs in kvctl: a map from the begin of the job (claims use a
+// newer map), and kvctl itself as the only mover.
 //
 // kvctl stage --through-client -> proto/stage -> [ClientCluster] -> gRPC Staging, Data => daemons
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace tidepool::cli {
 
-// Thread-safe. Of one namespace.
+// Thread-safe. Serves a single namespace.
 class ClientCluster final : public stage::Cluster {
  public:
   // `channel` outlives it. Errors: kNotFound (namespace), kInvalidArgument (of another kind than

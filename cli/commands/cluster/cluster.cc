@@ -35,7 +35,7 @@ std::string OrVolatile(const std::string& durability) {
   return durability.empty() ? "volatile" : durability;
 }
 
-// Of a node's cores: sums, and the worst of the latencies.
+// Totals of a node's cores: sums, and the worst of the latencies.
 struct NodeTotals {
   std::uint64_t records = 0;
   std::uint64_t operations = 0;
@@ -54,7 +54,7 @@ NodeTotals TotalsOf(const v1::NodeStatusResponse& status) {
   return totals;
 }
 
-// The coordinator itself may be gone, and then nobody calls it down.
+// The coordinator itself may be gone, and no other node then calls it down.
 bool IsSilent(const v1::StatusResponse::NodeEntry& entry) {
   return entry.node().state() == v1::NODE_STATE_UP && !entry.has_status();
 }
@@ -183,7 +183,7 @@ std::string DevicesText(const v1::StatusResponse& status) {
   Table devices({"NODE", "MEDIUM", "USED", "READ", "WRITTEN", "AMPLIFIED", "DEVICE"});
   bool any = false;
   for (const auto& entry : status.nodes()) {
-    const v1::SpillStatus& spill = entry.status().spill();  // Of all devices of the node.
+    const v1::SpillStatus& spill = entry.status().spill();  // Spill of all devices of the node.
     std::string read = FormatBytes(spill.read_bytes());
     std::string written = FormatBytes(WrittenBytes(entry.status()));
     std::string amplified =
@@ -199,7 +199,7 @@ std::string DevicesText(const v1::StatusResponse& status) {
   return any ? devices.ToString() + "\n" : "";
 }
 
-// A line for each node that has read something back, or whose devices have failed.
+// Returns a line for each node that has read data back or has failed devices.
 std::string DurabilityText(const v1::StatusResponse& status) {
   std::string text;
   for (const auto& entry : status.nodes()) {
@@ -230,7 +230,7 @@ std::string SilenceText(const v1::StatusResponse& status) {
   return text.empty() ? text : text + "\n";
 }
 
-// Who is the coordinator, and what is amiss with it or with what keeps the state.
+// Returns the coordinator, and problems with it or with the store of the state.
 std::string StoreText(const v1::StatusResponse& status) {
   const bool is_known = status.coordinator() < static_cast<std::uint32_t>(status.nodes_size());
   std::string text =

@@ -26,7 +26,7 @@ constexpr std::uint64_t kBlocksMax = 64;
 constexpr std::uint64_t kBlocksMin = 8;
 constexpr int kSyncs = 32;
 constexpr int kReads = 256;
-// Of each of the four parts.
+// Time of each of the four parts.
 constexpr std::uint64_t kPartMs = 1200;
 
 struct FileSystem {
@@ -72,7 +72,7 @@ class Measurement {
     TP_RETURN_IF_ERROR(Open());
     buffer_.reset(static_cast<char*>(std::aligned_alloc(kPageBytes, kBlockBytes)));
     if (buffer_ == nullptr) return Status(StatusCode::kResourceExhausted, "no memory");
-    // Not zeros: some devices do not store those.
+    // Not zeros, because some devices do not store zeros.
     for (std::size_t i = 0; i < kBlockBytes; ++i) {
       buffer_.get()[i] = static_cast<char>(i * 2654435761u >> 13);
     }
@@ -111,7 +111,7 @@ class Measurement {
     if (statfs(directory_.c_str(), &system) != 0) return Failed("look at");
     NameFileSystem(static_cast<std::uint32_t>(system.f_type), &speed_);
     speed_.free_bytes = system.f_bavail * static_cast<std::uint64_t>(system.f_bsize);
-    // At most a tenth of what is free.
+    // At most a tenth of the free space.
     blocks_ = std::min(kBlocksMax, speed_.free_bytes / 10 / kBlockBytes);
     if (blocks_ < kBlocksMin) {
       return Status(StatusCode::kResourceExhausted,

@@ -9,7 +9,7 @@
 namespace tidepool::cli {
 
 struct DiskSpeed {
-  std::string file_system;  // "ext4", "tmpfs", "nfs", ...; a number if it is none of those known.
+  std::string file_system;  // "ext4", "tmpfs", "nfs", ...; a number if the type is unknown.
   bool is_memory = false;   // tmpfs, ramfs.
   bool is_shared = false;   // A network's.
   bool direct = false;      // Has O_DIRECT.
@@ -17,8 +17,8 @@ struct DiskSpeed {
   std::uint64_t free_bytes = 0;
   std::uint64_t write_bytes_per_s = 0;
   std::uint64_t read_bytes_per_s = 0;
-  // The middle one of some: 4 KiB written and synchronised, which is what `sync` waits for; and
-  // 4 KiB read anywhere, which is what a read of a spilled record waits for.
+  // Medians: 4 KiB written and synchronised, which `sync` waits for; and 4 KiB read at a random
+  // place, which a read of a spilled record waits for.
   std::uint64_t sync_ns = 0;
   std::uint64_t read_ns = 0;
 };

@@ -26,8 +26,8 @@ namespace {
 
 constexpr std::uint64_t kAskNodeMs = 3000;
 constexpr int kClockLooks = 3;
-// A client asks for what it reads by itself at its first reads, and connects to an RDMA device
-// beside them. On a quiet machine the first takes a millisecond, on one that is busy a second.
+// A client requests the daemon's memory at its first reads, and connects to an RDMA device beside
+// them. On a quiet machine the request takes a millisecond, on a busy machine a second.
 constexpr std::uint64_t kProbeMs = 5000;
 constexpr int kProbeKeys = 256;
 constexpr const char* kDefaultSpace = "default";  // Which always exists.
@@ -45,7 +45,7 @@ Place ThisProgram() {
   return here;
 }
 
-// The call that took the least time tells the clocks' difference best.
+// The fastest call gives the best estimate of the clocks' difference.
 Status AskMachine(Channel& channel, Place* place) {
   place->clock_error_ms = UINT64_MAX;
   for (int i = 0; i < kClockLooks; ++i) {
@@ -75,7 +75,7 @@ std::string AddressOfUrl(const std::string& url) {
   return rest.substr(0, rest.find('/'));
 }
 
-// One that does not run is a finding instead. Nodes that have left are nobody's concern.
+// A daemon that does not run is a finding instead. Nodes that have left do not count.
 std::vector<Place> AskDaemons(Channel& channel, const v1::StatusResponse& status,
                               Findings* findings) {
   std::vector<Place> daemons;
@@ -107,8 +107,8 @@ std::vector<Place> AskDaemons(Channel& channel, const v1::StatusResponse& status
   return daemons;
 }
 
-// Reads keys of each node until the client does so by itself, or does not in the time that this
-// may take: on its machine without a message, beyond it by RDMA.
+// Reads keys of each node until the client reads them directly, or until the time is over. Direct
+// reads need no message on this machine, and use RDMA beyond it.
 void ProbeReads(Client& client, bool wants_rdma, std::vector<Place>* daemons,
                 const std::vector<std::uint32_t>& nodes) {
   const auto map = client.Open<BytesMap>(kDefaultSpace);

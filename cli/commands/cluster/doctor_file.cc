@@ -30,7 +30,7 @@ std::string AgeText(const struct stat& info) {
                  : FormatDurationMs(static_cast<std::uint64_t>(age) * 1000) + " ago";
 }
 
-// Who can write to the folder can put another file in the place of this one.
+// A user who can write to the folder can replace the file.
 void JudgeFolder(const std::string& path, Findings* findings) {
   const std::string folder = cluster_file::FolderOf(path);
   struct stat info {};
@@ -62,7 +62,7 @@ void JudgeSecret(const std::string& path, const std::string& what, Findings* fin
       {Level::kOk, kTopic, path, what + ", mode " + ModeText(info.st_mode), std::string()});
 }
 
-// Whether anybody of its cluster lives. False: nobody.
+// False: no process of its cluster lives.
 bool JudgeLife(const cluster_file::Found& found, Findings* findings) {
   const std::string job = cluster_file::JobId(cluster_file::ProcessEnvironment());
   if (!job.empty() && !found.file.job_id.empty() && job != found.file.job_id) {

@@ -1,4 +1,4 @@
-// kvctl doctor's look at the connection file and what lies beside it.
+// kvctl doctor's checks of the connection file and the files beside it.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace tidepool::cli {
 
-// Finds the file as every program does and says where, whose, how old and how well guarded it is,
-// and whether its cluster lives. `cluster`: --cluster, or empty. Returns it if a cluster may be
-// reached by it; nullopt also where there is none, which is no problem unless one was named.
+// Finds the file like every program. Reports its path, owner, age and protection, and if its
+// cluster lives. `cluster`: --cluster, or empty. Returns the file if it may lead to a cluster.
+// Returns nullopt also if there is no file, which is a problem only if the user named a file.
 std::optional<cluster_file::Found> JudgeClusterFile(const std::string& cluster, Findings* findings);
 
 }  // namespace tidepool::cli

@@ -19,14 +19,14 @@ constexpr std::uint64_t kMiB = 1 << 20;
 // A connection takes two descriptors and each core some four; below this a node of 1,000 clients on
 // two cores runs out.
 constexpr std::uint64_t kOpenFilesWanted = 4096;
-// Threads count, also those of the user's other programs on the machine.
+// Threads count, including threads of the user's other programs on the machine.
 constexpr std::uint64_t kProcessesWanted = 1024;
-// What a daemon needs beside its records: code, gRPC, UCX, rings.
+// Memory of a daemon beside its records: code, gRPC, UCX, rings.
 constexpr std::uint64_t kDaemonBesideBytes = 192 * kMiB;
 // Times to live count by the owner's clock.
 constexpr std::uint64_t kClockNoteMs = 100;
 constexpr std::uint64_t kClockWarningMs = 1000;
-// What a rotating disk does; an SSD is far from both.
+// Speed of a rotating disk; an SSD is far from both.
 constexpr std::uint64_t kSlowWriteBytesPerS = 100 * kMiB;
 constexpr std::uint64_t kSlowSyncNs = 10'000'000;
 
@@ -56,7 +56,7 @@ std::uint64_t NamespaceOf(const Place& place, const std::string& kind) {
   return 0;
 }
 
-// "PID, IPC and user": those that are known of both and differ.
+// Returns "PID, IPC and user": the namespaces that are known of both and differ.
 std::string OtherNamespaces(const Place& a, const Place& b) {
   struct Kind {
     const char* kind;
@@ -213,13 +213,13 @@ void JudgeOpenFiles(const Place& place, Findings* findings) {
   }
 }
 
-// A limit of the sizes of what a daemon makes. It starts with each limit that is large enough.
+// A limit of sizes in a daemon. The daemon starts with each limit that is large enough.
 struct SizeLimit {
   std::uint64_t bytes;     // UINT64_MAX: no limit; 0: not known.
   std::uint64_t beside;    // Needed beside the records.
   bool holds_for_records;  // The records count, too.
   const char* what;
-  const char* option;  // Of ulimit.
+  const char* option;  // Option of ulimit.
 };
 
 void JudgeSizeLimit(const Place& place, const SizeLimit& limit, Findings* findings) {
@@ -460,7 +460,8 @@ void JudgePath(const Place& here, const Place& daemon, bool require_rdma, Findin
 void JudgeClock(const Place& daemon, Findings* findings) {
   const std::uint64_t apart = static_cast<std::uint64_t>(std::abs(daemon.clock_ahead_ms));
   const std::uint64_t surely =
-      apart - std::min(apart, daemon.clock_error_ms);  // What the call's time cannot explain.
+      // The part that the call's time cannot explain.
+      apart - std::min(apart, daemon.clock_error_ms);
   const std::string text =
       apart <= daemon.clock_error_ms
           ? "its clock is that of this machine, to within " +

@@ -1,5 +1,4 @@
-// What kvctl doctor makes of what it has found: rules without a look at any machine, so that tests
-// can show each of them.
+// Conclusions of kvctl doctor. The rules look at no machine, so tests can show each of them.
 //
 //   doctor.cc gathers -> [rules] -> findings -> output
 #pragma once
@@ -38,14 +37,15 @@ std::vector<GroupedFinding> Grouped(const Findings& findings);
 // Returns the names of places in short: "here, nodes 0-2 (n1)".
 std::string PlacesText(const std::vector<std::string>& places);
 
-// A daemon, with what it says of its machine, or this program.
+// A daemon with the facts of its machine, or this program.
 struct Place {
-  std::string name;  // As Finding::where.
+  std::string name;  // See Finding::where.
   v1::MachineFacts facts;
-  // Of daemons:
+  // Only for daemons:
   bool daemon = false;
   std::string control_address;
-  std::string metrics_address;  // Of the metrics and the status page; empty: there are none.
+  // Address of the metrics and the status page; empty: there are none.
+  std::string metrics_address;
   std::string version;
   std::uint32_t cores = 0;
   std::uint64_t memory_limit_bytes = 0;
@@ -54,19 +54,19 @@ struct Place {
   std::uint64_t clock_error_ms = 0;
   // How this program reaches it; `reached` without an error.
   bool reached = false;
-  std::string data_path;  // As PingResult::data_path.
+  std::string data_path;  // See PingResult::data_path.
   std::string error;
-  // Of a daemon on this machine that is reached by a ring: whether reads need no message.
+  // True if reads need no message. For a daemon of this machine that is reached by a ring.
   bool direct_reads = false;
 };
 
-// On one machine, whatever their containers call it.
+// True if both are on one machine, whatever names their containers have.
 bool SameMachine(const Place& a, const Place& b);
 
 void JudgeLimits(const Place& place, Findings* findings);
 void JudgeMemory(const Place& place, Findings* findings);
 void JudgeCpus(const std::vector<Place>& places, Findings* findings);
-// What UCX finds there. `require_rdma`: it is a problem that it finds no RDMA.
+// Judges the transports that UCX finds there. `require_rdma`: it is a problem if RDMA is absent.
 void JudgeWays(const Place& place, bool require_rdma, Findings* findings);
 // How `here` reaches the daemon, and which Linux namespaces lie between them. `require_rdma`: of
 // another machine it must be by RDMA.

@@ -1,4 +1,4 @@
-// The same question to each node that is up, by itself.
+// The same question to each node that is up.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@
 
 namespace tidepool::cli {
 
-// Calls `ask` for each node that the map has for up. Those that fail are said on standard error and
-// make the command end with "partial"; if all do, the first failure is returned.
+// Calls `ask` for each node that is up in the map. Failures are printed on standard error and make
+// the command end with "partial". If all nodes fail, the first failure is returned.
 Status AskEachNode(Invocation& run,
                    const std::function<Status(Channel& channel, const v1::Node& node)>& ask);
 

@@ -18,7 +18,7 @@ constexpr std::uint64_t kSamplesMin = 3;
 
 struct FoundKey {
   std::uint32_t node = 0;
-  std::uint64_t node_samples = 0;  // Of all keys of its node.
+  std::uint64_t node_samples = 0;  // Samples of all keys of its node.
   v1::HotKeysResponse::Entry entry;
 };
 
@@ -54,7 +54,7 @@ Status HotKeys(Invocation& run) {
         channel.Call<v1::Admin>(&v1::Admin::Stub::HotKeys, v1::HotKeysRequest(), &answer));
     samples += answer.samples();
     for (auto& entry : *answer.mutable_entries()) {
-      // What it may have had at least.
+      // The least number that it may have had.
       if (entry.samples() - std::min(entry.error(), entry.samples()) < kSamplesMin) continue;
       all.push_back({node.node_id(), answer.samples(), std::move(entry)});
     }

@@ -1,5 +1,4 @@
-// The folders that kvctl start gives its daemons in the directory of --nvm-dir, and what earlier
-// ones have left in them.
+// The folders of the daemons in the directory of --nvm-dir, and data of earlier daemons in them.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +12,15 @@
 namespace tidepool::cli {
 
 struct NvmFolders {
-  std::vector<std::string> paths;  // One for each daemon.
-  // Of an earlier cluster's daemons the one that is its coordinator. The others find their places
-  // by it, so it must serve before they start: else one of them begins a cluster of its own.
+  std::vector<std::string> paths;  // A path for each daemon.
+  // The coordinator among an earlier cluster's daemons. The other daemons find their places by it,
+  // so it must serve before they start. Otherwise one of them begins a new cluster.
   std::optional<std::size_t> coordinator;
 };
 
-// Makes those that are not there; `directory` must be. Errors: kInvalidArgument (it is no
-// directory), kFailedPrecondition (so many daemons cannot go on with what is there), those of
-// cluster_file::MakeFolders.
+// Makes the absent folders in `directory`, which must exist. Errors: kInvalidArgument (it is no
+// directory), kFailedPrecondition (this number of daemons cannot continue the data), and the errors
+// of cluster_file::MakeFolders.
 Result<NvmFolders> MakeNvmFolders(const std::string& directory, std::uint64_t daemons);
 
 }  // namespace tidepool::cli

@@ -19,7 +19,7 @@ Status Ping(Invocation& run) {
   }
   Result<Client> client = ConnectSdk(run, /*uncounted=*/true);
   if (!client.ok()) return client.status();
-  // The fastest of some: the first one pays for the connection.
+  // Takes the fastest of several, because the first ping pays for the connection.
   std::vector<PingResult> best;
   for (std::uint64_t i = 0; i < *count; ++i) {
     const std::vector<PingResult> results = client->Ping();

@@ -35,30 +35,30 @@ extern char** environ;
 namespace tidepool::cli {
 namespace {
 
-// Of the time between SIGTERM and SIGKILL to a whole job: what the end of this process needs.
+// Time for the end of this process, between SIGTERM and SIGKILL to a whole job.
 constexpr std::uint64_t kFarewellMs = 5'000;
 // Where no batch system says how long it is.
 constexpr std::uint64_t kKillWaitMsDefault = 30'000;
-// Of the walltime: what is left for stopping the daemons.
+// Part of the walltime for stopping the daemons.
 constexpr std::uint64_t kStopMs = 5'000;
-// What the program has to end by itself.
+// Time for the program to end by itself.
 constexpr std::uint64_t kGraceMs = 5'000;
 constexpr std::uint64_t kAskEveryMs = 5'000;
 constexpr std::uint64_t kLookEveryMs = 200;
-// What could not be saved is tried again after so long.
+// Time until the next attempt to save a failed namespace.
 constexpr std::uint64_t kRetryMs = 1'500;
 constexpr int kRoundsMax = 3;
 constexpr std::uint64_t kAskTimeoutMs = 3'000;
 
-// Of `kill_wait_ms`: how long daemons wait for what this process does.
+// Part of `kill_wait_ms` for which daemons wait for this process.
 std::uint64_t LingerMs(std::uint64_t kill_wait_ms) {
   return std::max(kill_wait_ms / 2, kill_wait_ms - std::min(kill_wait_ms, kFarewellMs));
 }
 
 std::uint64_t NowMs() { return Clock::Real().WallMs(); }
 
-// A child in this process group: what a terminal sends reaches it, too. Its standard output becomes
-// `stdout_fd`.
+// Starts a child in this process group, so that signals of a terminal reach it too. Its standard
+// output becomes `stdout_fd`.
 Result<pid_t> Spawn(const std::vector<std::string>& command, const std::string& cluster_file,
                     const sigset_t& mask, int stdout_fd = 1) {
   const std::string variable = "TIDEPOOL_CLUSTER=" + cluster_file;
@@ -131,7 +131,7 @@ class Runner {
   void WarnOfTheRest();
   Status Stop();
   void RemoveFiles() const;
-  // Of the namespaces that are to be staged out; what was known last if nobody answers.
+  // Bytes of the namespaces that are to be staged out; the last known number if no node answers.
   std::uint64_t BytesToSave();
   bool MustSaveNow();
   void SignalCame(int signal);
@@ -148,9 +148,10 @@ class Runner {
   std::set<std::string> steps_before_;  // The command's.
   std::uint64_t asked_at_ms_ = 0;
   std::uint64_t bytes_to_save_ = 0;
-  std::string ended_early_;           // Why the program was ended; empty: it ended by itself.
-  std::uint64_t saved_until_ms_ = 0;  // What is not saved by then may be lost. 0: there is time.
-  std::uint64_t killed_at_ms_ = 0;    // By the batch system. 0: there is time.
+  std::string ended_early_;  // Why the program was ended; empty: it ended by itself.
+  // Data that is not saved by then may be lost. 0: there is time.
+  std::uint64_t saved_until_ms_ = 0;
+  std::uint64_t killed_at_ms_ = 0;  // By the batch system. 0: there is time.
   int exit_code_ = 0;
   std::vector<StageSpec> to_save_;
   std::vector<std::string> saved_;
@@ -224,15 +225,15 @@ Status Runner::Start() {
     if (!run_.args.Has(name)) continue;
     words.push_back(run_.args.Text(name).empty() ? name : name + "=" + run_.args.Text(name));
   }
-  // So that what the program leaves can be saved when a batch system ends all of the job at once.
+  // Allows the program's data to be saved when a batch system ends the whole job at once.
   if (!out_.empty()) {
     words.insert(words.end(), {"--", "--linger-ms", std::to_string(LingerMs(kill_wait_ms_))});
   }
   return RunStep(run_, file_, words);
 }
 
-// False: the program is not to begin. By processes of their own, since it may take hours, and who
-// has asked for the end is not to wait for that.
+// Stages in with processes of their own: staging may take hours, and a user who requests the end
+// should not wait for it. False: the program must not begin.
 Result<bool> Runner::StageIn() {
   for (const StageSpec& spec : in_) {
     if (signals_.EndAsked()) break;
@@ -383,8 +384,8 @@ void Runner::WarnOfTheRest() {
                 "; not saved so far, and lost if all is killed now: " + Listed(rest));
 }
 
-// In the order in which they were given: what matters most comes first. What nobody answers for is
-// tried again when the others are saved: one node that hangs must not cost what is on the others.
+// Saves in the given order, so the most important namespace comes first. A namespace without an
+// answer is tried again after the others: a node that hangs must not cost the data of other nodes.
 Status Runner::Save() {
   Status failure;
   to_save_ = out_;
@@ -400,7 +401,7 @@ Status Runner::Save() {
       if (*ended == ExitCode::kOk) {
         saved_.push_back(each->space);
       } else if (*ended == ExitCode::kNotFound && (exit_code_ != 0 || !ended_early_.empty())) {
-        // A program that ended well has made what it was to make, or the name is wrong.
+        // A successful program has made all its namespaces, or the name is wrong.
         run_.out.Note("nothing to save: " + Quote(command_[0]) + " has not made " + each->space);
       } else {
         (*ended == ExitCode::kPartial ? saved_in_part_ : unsaved_).push_back(each->space);
@@ -418,8 +419,8 @@ Status Runner::Save() {
   return failure;
 }
 
-// A node that hangs may come back until all is killed, and nothing else is to be done with the time
-// till then; one that is gone rarely does. What is saved in part moves only the rest then.
+// A node that hangs may come back until all is killed, and the remaining time has no other use. A
+// node that is gone rarely comes back. After a partial save only the rest is moved.
 bool Runner::IsTriedAgain(ExitCode ended, int round) const {
   if (killed_at_ms_ == 0 || NowMs() >= killed_at_ms_) return false;
   const bool is_gone = ended == ExitCode::kUnreachable || ended == ExitCode::kPartial;
@@ -442,13 +443,13 @@ Result<ExitCode> Runner::SaveOne(const StageSpec& spec) {
   return *rest == ExitCode::kOk ? ExitCode::kPartial : *rest;
 }
 
-// By a process of its own, so that this one keeps an eye on the time.
+// Stages out in its own process, so that this process watches the time.
 Result<ExitCode> Runner::StageOutOne(const StageSpec& spec,
                                      const std::vector<std::string>& options) {
   std::vector<std::string> words = {"/proc/self/exe", "stage", "out", spec.space, spec.directory};
   words.insert(words.end(), options.begin(), options.end());
   if (run_.insecure()) words.emplace_back("--insecure");
-  // What ends the job is not to end it: it is what the time is there for.
+  // The signal that ends the job must not end the staging.
   const Result<pid_t> pid = Spawn(words, file_, signals_.held(), /*stdout_fd=*/2);
   if (!pid.ok()) return pid.status();
   std::optional<int> code;
@@ -459,8 +460,8 @@ Result<ExitCode> Runner::StageOutOne(const StageSpec& spec,
   return static_cast<ExitCode>(*code);
 }
 
-// Also if something was lost: the user named what was to be kept, and it is written. Daemons of
-// this machine that do not stop are killed.
+// Stops even if data was lost: the user named the data to save, and it is written. Kills daemons of
+// this machine that do not stop.
 Status Runner::Stop() {
   const Status stopped = RunStep(run_, file_, {"stop", "--discard"});
   if (stopped.ok()) return stopped;
@@ -471,7 +472,7 @@ Status Runner::Stop() {
                                     (killed == 1 ? " daemon" : " daemons") + " of this machine");
 }
 
-// Removes what a daemon removes when it stops.
+// Removes the files that a stopping daemon removes.
 void Runner::RemoveFiles() const {
   std::error_code error;
   const auto cluster = cluster_file::Read(file_);

@@ -16,7 +16,7 @@ namespace {
 constexpr std::uint64_t kSlowOperationsDefault = 32;
 constexpr std::uint64_t kSlowOperationsMax = 1'000'000;
 
-// One entry, and whose it is.
+// An entry, and its node.
 struct SlowOperation {
   std::uint32_t node = 0;
   v1::SlowLogResponse::Entry entry;

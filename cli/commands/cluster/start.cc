@@ -41,14 +41,14 @@ namespace {
 constexpr std::uint64_t kStartHereMs = 30'000;
 // A job step of many nodes takes its time.
 constexpr std::uint64_t kStartThereMs = 120'000;
-// Each time the logs of all nodes are read, on a file system that others use, too.
+// Each poll reads the logs of all nodes, on a shared file system.
 constexpr std::chrono::milliseconds kPollThereEvery{200};
 // The kernel takes seconds to end a killed daemon with much memory.
 constexpr std::uint64_t kKillMs = 10'000;
 // For the address of the status page, when all serve.
 constexpr std::uint64_t kAskPageMs = 2'000;
 constexpr std::uint64_t kLocalMax = 64;
-constexpr std::uint32_t kCoresByDefaultMax = 4;  // As kvd's own default.
+constexpr std::uint32_t kCoresByDefaultMax = 4;  // Equal to kvd's default.
 constexpr std::size_t kLogLinesShown = 10;
 
 enum class Where : std::uint8_t { kHere, kStep, kHosts };
@@ -74,7 +74,7 @@ std::string EnvironmentOf(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// "n1,n2,n3" or a file of one host per line, "#" begins a comment.
+// Parses "n1,n2,n3", or a file of one host per line; "#" begins a comment.
 Result<std::vector<std::string>> HostsOf(const Arguments& args) {
   std::string text = args.Text("--hosts");
   if (args.Has("--hostfile")) {
@@ -101,7 +101,7 @@ Result<std::vector<std::string>> HostsOf(const Arguments& args) {
   return hosts;
 }
 
-// What one `start` does. Ends what it has started unless it was successful.
+// The work of a single `start`. Ends the started processes unless it was successful.
 class Starter {
  public:
   explicit Starter(Invocation& run) : run_(run) {}
@@ -147,7 +147,7 @@ class Starter {
   Where where_ = Where::kHere;
   std::vector<std::string> hosts_;
   bool insecure_ = false;
-  std::uint32_t cores_ = 1;  // Of each daemon of a job step.
+  std::uint32_t cores_ = 1;  // Cores of each daemon of a job step.
   std::string file_;
   LaunchPlan plan_;
   std::uint64_t timeout_ms_ = kStartHereMs;
@@ -195,7 +195,7 @@ Result<cluster_file::Examination> Starter::Examine() const {
                                convert::ProbeCluster);
 }
 
-// Of two starts at once the second waits, and then finds the cluster of the first.
+// The second of two simultaneous starts waits, and then finds the cluster of the first.
 Status Starter::WaitForOthers() {
   bool is_told = false;
   return lock_.Take(file_, Deadline::AfterMs(timeout_ms_), [&] {
@@ -215,16 +215,16 @@ Status Starter::CheckNoneLives() const {
                 "use it, end it with kvctl stop, or give another --cluster FILE");
 }
 
-// `start` makes a new cluster. Daemons that find the state of an earlier one, whose processes were
-// killed, would go on with that instead, and whether the others then fit depends on who comes
-// first. The state is kept beside, once, for whoever needs to look at it.
+// Moves the state of an earlier cluster aside, once, for later inspection. `start` makes a new
+// cluster. Daemons that find the state of killed processes would continue with that state instead,
+// and the success would depend on their order.
 Status Starter::MoveOldStateAside() const {
   namespace fs = std::filesystem;
   const fs::path folder = cluster_file::DataFolderFor(file_);
   const fs::path previous = folder / "previous";
   std::vector<fs::path> old;
   std::error_code error;
-  // With "--local" a folder that machines share may hold that of others.
+  // With "--local", a folder that machines share may hold another machine's state.
   const std::string ours = where_ == Where::kHere ? cluster_file::HostName() + "." : "";
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename();
@@ -333,7 +333,8 @@ Status Starter::ChooseOptions() {
     if (run_.args.Has("--nvm-dir")) add("--nvm-dir", run_.args.Text("--nvm-dir"));
   }
   if (where_ == Where::kStep) {
-    // A step is given so many CPUs of each node, of which a daemon by itself would take an eighth.
+    // A step receives a given number of CPUs of each node. A daemon would use only an eighth of
+    // them.
     const auto given = ParseUnsigned(ValueOf(passed, "--cores"));
     const auto cpus = ParseUnsigned(EnvironmentOf("SLURM_CPUS_ON_NODE"));
     cores_ = given.ok()
@@ -470,7 +471,7 @@ Status Starter::Start() {
   return OkStatus();
 }
 
-// Returns the status page of the first node that has one, as far as the daemons say so at once.
+// Returns the status page of the first node that reports a page at once.
 Starter::Page Starter::FirstPage() const {
   const auto channel = Channel::Connect(
       {.cluster = file_, .timeout_ms = kAskPageMs, .timeout_given = true, .insecure = insecure_});
@@ -498,7 +499,7 @@ void Starter::Print() {
   if (!processes.empty()) processes += ")";
   const std::string daemons =
       plan_.nodes == 1 ? "1 daemon" : std::to_string(plan_.nodes) + " daemons";
-  // What finds the file by itself needs no option.
+  // Programs that find the file themselves need no option.
   const auto user_file = cluster_file::Find("");
   const bool found_alone = user_file.ok() && user_file->path == file_;
   const std::string option = found_alone ? "" : "--cluster " + file_ + " ";

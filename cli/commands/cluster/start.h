@@ -11,7 +11,7 @@ namespace tidepool::cli {
 
 std::vector<Verb> StartVerbs();
 
-// What start and run have in common: where the daemons run and what they get.
+// Common options of start and run: places and options of the daemons.
 std::vector<Option> WhereOptions();
 
 // In the folder of a cluster's logs, by start: its host, the daemons that it started there, and the

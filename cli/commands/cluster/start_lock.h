@@ -1,4 +1,4 @@
-// One kvctl start at a time per connection file.
+// A lock: at most one kvctl start per connection file at a time.
 //
 // kvctl start -> [StartLock] -> FILE.starting, beside the connection file
 #pragma once
@@ -24,10 +24,10 @@ class StartLock {
   StartLock(const StartLock&) = delete;
   StartLock& operator=(const StartLock&) = delete;
 
-  // Waits until no other process holds the lock. `wait` is called while another one holds it, and
-  // lasts a moment; its failure ends the waiting. Where no lock can be made, for want of a folder
-  // or of rights, there is none: whoever writes the connection file reports the reason.
-  // Errors: kDeadlineExceeded, those of `wait`.
+  // Waits until no other process holds the lock. Meanwhile calls `wait`, which lasts a moment; its
+  // failure ends the waiting. If no lock can be made, for want of a folder or of rights, it is not
+  // taken. The writer of the connection file reports the reason.
+  // Errors: kDeadlineExceeded, and the errors of `wait`.
   Status Take(const std::string& cluster_file, Deadline deadline,
               const std::function<Status()>& wait);
 

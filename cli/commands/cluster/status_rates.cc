@@ -23,7 +23,7 @@ std::uint64_t OperationsOf(const v1::NodeStatusResponse& status) {
   return operations;
 }
 
-// What was counted between the two, by `seconds`.
+// Adds the difference between the two counts, divided by `seconds`.
 void AddNode(std::uint32_t node, const v1::NodeStatusResponse& before,
              const v1::NodeStatusResponse& now, double seconds, ClusterRates* rates) {
   const double operations = Since(OperationsOf(now), OperationsOf(before)) / seconds;

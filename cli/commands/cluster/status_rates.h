@@ -1,4 +1,4 @@
-// What has happened between two looks at a cluster's status: rates and latencies.
+// Changes between two looks at a cluster's status: rates and latencies.
 //
 // kvctl top, kvctl status -> [status_rates]
 #pragma once
@@ -16,11 +16,11 @@ struct SpaceRates {
   double reads = 0;  // Per second.
   double changes = 0;
   double device_reads = 0;
-  double direct_reads = 0;  // Of the operations: those that clients made by themselves.
+  double direct_reads = 0;  // Part of the operations: direct reads of the clients.
   LatencyBuckets frames;
 
   void Add(const SpaceRates& other);
-  // Of the reads, 0 to 1; nothing: there were none.
+  // Share of the reads, 0 to 1; no value: there were no reads.
   std::optional<double> HitShare() const;
 };
 

@@ -30,7 +30,7 @@ namespace tidepool::cli {
 namespace {
 
 constexpr std::uint64_t kStopTimeoutMs = 30'000;
-// Of asking whether a daemon still listens.
+// Timeout of the question if a daemon still listens.
 constexpr std::uint64_t kGoneTimeoutMs = 500;
 
 // "name (17 records, 1.2 KiB), ..."
@@ -57,7 +57,7 @@ Json ToJson(const v1::CheckStopResponse& check) {
   return {{"losses", std::move(losses)}, {"nodes_unknown", std::move(unknown)}};
 }
 
-// How what would be lost is saved, which its namespaces' kinds decide.
+// Returns advice how to save the data, which depends on the kinds of the namespaces.
 Result<std::string> SavingAdvice(Channel& channel, const v1::CheckStopResponse& check) {
   v1::ListNamespacesResponse all;
   TP_RETURN_IF_ERROR(channel.Call<v1::Namespaces>(&v1::Namespaces::Stub::List, {}, &all));
@@ -82,15 +82,15 @@ Result<std::string> SavingAdvice(Channel& channel, const v1::CheckStopResponse& 
          "keep it with kvctl snapshot create, and then give --discard";
 }
 
-// What must be gone when the cluster has ended.
+// Objects that must be gone when the cluster has ended.
 struct Remains {
   std::vector<pid_t> here;             // Daemons of this machine.
-  std::vector<std::string> elsewhere;  // Control addresses of the others.
+  std::vector<std::string> elsewhere;  // Control addresses of daemons on other machines.
   pid_t keeper = 0;                    // The process here that holds their job step.
   std::size_t nodes = 0;
 };
 
-// What kvctl start has noted beside the logs.
+// Returns the process that kvctl start has noted beside the logs.
 pid_t KeeperOf(const std::string& cluster_file) {
   std::ifstream file(LogFolderOf(cluster_file) + "/" + kLaunchRecordName);
   const Json record = Json::parse(file, nullptr, /*allow_exceptions=*/false);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t kIntervalMsMin = 100;
 constexpr std::uint64_t kIntervalMsMax = 3'600'000;
-// To the top left; and what is below the last line goes.
+// Moves the cursor to the top left. Text below the last line is cleared.
 constexpr std::string_view kHome = "\x1b[H";
 constexpr std::string_view kClearLine = "\x1b[K\n";
 constexpr std::string_view kClearBelow = "\x1b[J";
@@ -140,8 +140,8 @@ Json ForScripts(const v1::StatusResponse& status, const ClusterRates& rates) {
   return item;
 }
 
-// On a terminal the picture is drawn over the last one, without a flicker; else they follow each
-// other.
+// On a terminal a picture is drawn over the last picture, without flicker. Otherwise pictures
+// follow each other.
 void Show(Invocation& run, const std::string& picture, bool is_first) {
   if (!run.out.stdout_is_terminal()) return run.out.Raw((is_first ? "" : "\n") + picture);
   std::string drawn = is_first ? "\x1b[2J" + std::string(kHome) : std::string(kHome);

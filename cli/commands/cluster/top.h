@@ -1,4 +1,4 @@
-// kvctl top: what the cluster does now, again and again.
+// kvctl top: shows the present work of the cluster, repeatedly.
 #pragma once
 
 #include <vector>

@@ -21,7 +21,7 @@ namespace tidepool::cli {
 namespace {
 
 constexpr std::uint64_t kWaitReadyMs = 60'000;
-// One step of asking daemons that may not be there yet.
+// Timeout of a request to daemons that may not exist yet.
 constexpr std::uint64_t kReadyTimeoutMs = 1'000;
 
 Status WaitReady(Invocation& run) {
@@ -63,16 +63,16 @@ bool AllServe(const std::string& path, std::uint64_t nodes, bool insecure) {
                                          .timeout_ms = kReadyTimeoutMs,
                                          .timeout_given = true,
                                          .insecure = insecure});
-  if (!channel.ok()) return false;  // No file yet, or nobody listens yet.
+  if (!channel.ok()) return false;  // No file yet, or no listener yet.
   v1::StatusResponse status;
   const Status asked = (*channel)->Call<v1::Cluster>(&v1::Cluster::Stub::Status, {}, &status);
-  // Also while the file is still that of a dead cluster, at whose address somebody else's daemon
-  // may listen now, which does not know its token.
+  // Also while the file is a dead cluster's. Another user's daemon may listen at its address now,
+  // and does not know its token.
   if (!asked.ok() || status.forming()) return false;
   const auto up = std::count_if(status.nodes().begin(), status.nodes().end(), [](const auto& node) {
     return node.node().state() == v1::NODE_STATE_UP && node.has_status();
   });
-  // The coordinator adds them to the file a little later; programs begin with what stands there.
+  // The coordinator adds them to the file a little later, and programs begin with its content.
   const auto file = cluster_file::Read(path);
   if (!file.ok()) return false;
   if (nodes == 0) nodes = file->nodes_expected;

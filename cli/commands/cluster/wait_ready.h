@@ -1,4 +1,4 @@
-// kvctl wait-ready, and what start does so that it may say the same: does each node serve?
+// kvctl wait-ready, and the same check for start: does each node serve?
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,12 @@ namespace tidepool::cli {
 
 std::vector<Verb> WaitReadyVerbs();
 
-// Whether `nodes` of the connection file at `path` serve, and stand in it; 0: as many as it
-// expects. False too while there is no file yet, or nobody listens yet. Takes at most some 3 s.
+// True if `nodes` of the connection file at `path` serve and stand in it; 0: its expected number.
+// False also while there is no file or no listener yet. Takes at most some 3 s.
 bool AllServe(const std::string& path, std::uint64_t nodes, bool insecure);
 
-// A record is written to and read back from each node, over the data path that programs use.
-// Errors: as Client::Connect and Open; what the call to a node has ended with, with its name;
-// kInternal.
+// Writes a record to each node and reads it back, over the data path of programs. Errors: the
+// errors of Client::Connect and Open; the error of the call to a node, with its name; kInternal.
 Status TryEachNode(const std::string& path, bool insecure, Deadline deadline);
 
 }  // namespace tidepool::cli

@@ -17,7 +17,7 @@
 namespace tidepool::cli {
 namespace {
 
-// One wait; a watch without --timeout is a row of them.
+// Longest single wait; a watch without --timeout is a row of waits.
 constexpr std::uint64_t kWaitMsMax = 60'000;
 
 // The map part of a namespace of either record kind.

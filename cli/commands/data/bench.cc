@@ -26,7 +26,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::int64_t kWorkersEveryMs = 200;  // Whether workers have ended early.
+// Interval of the check for workers that ended early.
+constexpr std::int64_t kWorkersEveryMs = 200;
 
 struct BenchOptions {
   std::uint64_t keys = 100'000;
@@ -39,7 +40,7 @@ struct BenchOptions {
   std::uint64_t seed = 1;
 };
 
-// What one thread did; a batch is one call.
+// Totals of a thread; a batch is a single call.
 struct Tally {
   Histogram get_ns;
   Histogram put_ns;
@@ -103,7 +104,7 @@ std::string MakeValue(const BenchOptions& options) {
   return value;
 }
 
-// Puts every key once, so that reads find something, or until the end is asked for.
+// Puts every key once, so that reads find records, or until the end is requested.
 Status Fill(const BytesMap& map, const BenchOptions& options, std::string_view value,
             HeldSignals* signals) {
   const std::uint64_t step =
@@ -149,7 +150,7 @@ class Worker {
  private:
   static bool IsExpected(StatusCode code) { return code == StatusCode::kResourceExhausted; }
 
-  // Ranks are spread over the keys, so that the popular ones do not stand side by side.
+  // Spreads ranks over the keys, so that popular keys are not neighbours.
   std::string NextKey() { return KeyOf(zipf_(random_) * 0x9E3779B97F4A7C15ull % options_.keys); }
 
   bool Note(const Status& status) {
@@ -365,7 +366,7 @@ Status Bench(Invocation& run) {
   const Result<Tally> tally = RunWorkers(*map, *options, value, &signals);
   const std::chrono::duration<double> took = SteadyClock::now() - start;
   if (signals.EndAsked()) {
-    signals.Release();  // A second one ends the process while it drops the namespace.
+    signals.Release();  // A second signal ends the process while it drops the namespace.
     run.out.EndWith(HeldSignals::ExitCode());
     return Status(StatusCode::kCancelled, "interrupted");
   }

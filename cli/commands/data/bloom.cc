@@ -43,12 +43,12 @@ Result<std::vector<std::string>> Values(const Arguments& args) {
   return values;
 }
 
-// What the two verbs differ in.
+// Differences between the two verbs.
 struct Question {
   const char* verb;
   v1::OperationKind kind;
-  StatusCode no;     // How an operation ends whose answer is no.
-  const char* name;  // Of the answer in JSON.
+  StatusCode no;     // Status of an operation with the answer "no".
+  const char* name;  // Name of the answer in JSON.
   const char* yes_text;
   const char* no_text;
   const char* no_plural;  // "2 of 3 values " ...

@@ -24,7 +24,7 @@ struct Cleared {
   std::uint64_t leased = 0;  // Items that stay until their leases end.
 };
 
-// Of kinds hash and ordered.
+// For kinds hash and ordered.
 Status ClearRecords(Invocation& run, const v1::DescribeNamespaceResponse& space, Cleared* cleared) {
   const std::string& name = space.namespace_().name();
   const Result<Channel*> channel = run.Connect();
@@ -67,7 +67,7 @@ Status PopAll(Invocation& run, const BytesItems& items, Cleared* cleared) {
   return OkStatus();
 }
 
-// Of kinds queue and priority.
+// For kinds queue and priority.
 Status ClearItems(Invocation& run, const v1::DescribeNamespaceResponse& space, Cleared* cleared) {
   Result<Client> client = ConnectSdk(run);
   if (!client.ok()) return client.status();
@@ -84,7 +84,7 @@ Status ClearItems(Invocation& run, const v1::DescribeNamespaceResponse& space, C
   return status;
 }
 
-// Of kind bloom: no value leaves a filter, only a new one is empty.
+// For kind bloom: values cannot leave a filter, and only a new filter is empty.
 Status ClearFilter(Invocation& run, const v1::DescribeNamespaceResponse& space, Cleared* cleared) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();

@@ -39,7 +39,7 @@ void ClientStore::Execute(
     const std::function<void(Record&, const v1::Operation&, v1::OperationResult)>& take) {
   if (asked.empty()) return;
   std::vector<v1::Operation> operations;
-  std::vector<v1::Operation> names;  // Without the values, for what follows.
+  std::vector<v1::Operation> names;  // Names without values, for later steps.
   for (Asked& one : asked) {
     names.push_back(Make(one.operation.kind(), one.operation.key()));
     operations.push_back(std::move(one.operation));
@@ -78,7 +78,7 @@ void ClientStore::TakeEntry(Record& record, const v1::OperationResult& result) {
     }
   }
   auto entry = manifest::DecodeEntry(AsBytes(bytes));
-  record.has_entry = entry.ok();  // One of another version counts as none.
+  record.has_entry = entry.ok();  // An entry of another version counts as absent.
   if (entry.ok()) record.entry = *std::move(entry);
 }
 
@@ -156,8 +156,9 @@ Result<Lsn> ClientStore::Write(const StagedRecord& record, std::uint64_t bytes, 
   start.set_namespace_(space_->name);
   start.set_key(record.key);
   start.set_total_bytes(bytes);
-  // One piece is held back: once it has all bytes a daemon stores them, also when this process ends
-  // in that moment, and only the call of `next` behind the last piece says whether they are good.
+  // A piece is held back, because daemons store the value once all bytes are there, even if this
+  // process ends at that moment. Only the last call of `next`, after the last piece, says if the
+  // pieces are good.
   std::string held;
   std::string sent;
   bool ended = false;

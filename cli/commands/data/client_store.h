@@ -34,7 +34,7 @@ class ChangeCounts {
   std::vector<std::atomic<std::uint64_t>> counts_;
 };
 
-// Of one namespace. Thread-safe.
+// A store for one namespace. Thread-safe.
 class ClientStore final : public stage::Store {
  public:
   // `channel` and `counts` outlive the store.
@@ -53,13 +53,13 @@ class ClientStore final : public stage::Store {
 
  private:
   using Record = stage::StagedRecord;
-  // What one operation is to do and for which record; its result goes to `take`.
+  // An operation on a record. Its result goes to `take`.
   struct Asked {
     Record* record = nullptr;
     v1::Operation operation;
   };
-  // Executes all and calls `take` with each result whose status is kOk or says that the key is
-  // absent; other failures become the record's status.
+  // Executes all operations. Calls `take` with each result that is kOk or an absent key. Other
+  // failures become the record's status.
   void Execute(std::vector<Asked> asked,
                const std::function<void(Record&, const v1::Operation&, v1::OperationResult)>& take);
   void TakeEntry(Record& record, const v1::OperationResult& result);

@@ -114,7 +114,7 @@ void PrintValue(Invocation& run, std::string_view key, const v1::OperationResult
     return;
   }
   run.out.Raw(ValueText(value.value(), value.value_kind()));
-  // A counter is printed as a line of text; the bytes of a value must stay what they are.
+  // A counter is printed as a line of text. The bytes of a value must stay unchanged.
   const bool counter = value.value_kind() != v1::VALUE_KIND_BYTES;
   if (counter || run.out.stdout_is_terminal()) run.out.Raw("\n");
 }
@@ -140,7 +140,7 @@ Status GetLarge(Invocation& run, const std::string& key) {
   return OkStatus();
 }
 
-// A file in parts: what a user asks for by its path is no record of that key.
+// Prints a file in parts. Its path is not the key of a record.
 Status GetStagedFile(Invocation& run, const v1::StageEntry& file) {
   v1::OperationResult value;
   const bool json = run.out.json();

@@ -19,7 +19,7 @@ namespace tidepool::cli {
 namespace {
 
 struct Deleted {
-  std::size_t asked = 0;  // Of all calls.
+  std::size_t asked = 0;  // Keys of all calls.
   std::size_t deleted = 0;
   Status failure;
 };
@@ -81,7 +81,8 @@ Status DeleteKeys(Invocation& run) {
                                             (ended.ok() ? "" : ": " + std::string(ended.what())));
 }
 
-// The staged files in parts whose paths match. Their keys do not: they have more around the path.
+// Deletes the staged files in parts with matching paths. Their keys do not match, because they have
+// more than the path.
 Status DeleteMatchingFiles(Invocation& run, std::vector<std::string> paths,
                            std::uint64_t* deleted) {
   const Result<Channel*> channel = run.Connect();

@@ -7,7 +7,7 @@ namespace tidepool::cli {
 
 class Invocation;
 
-// Deletes the records of KEY..., or those whose keys match --glob.
+// Deletes the records of KEY..., or the records with keys that match --glob.
 Status DeleteRecords(Invocation& run);
 
 }  // namespace tidepool::cli

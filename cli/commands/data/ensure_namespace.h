@@ -1,5 +1,5 @@
-// That the namespace of a verb is there and of its kind, also where the verb has nothing to do in
-// it: for those that read what they are to do from a file, or create the namespace they fill.
+// Checks that a verb's namespace exists and has the right kind, even if the verb finds no work in
+// it. For verbs that read their work from a file, or create the namespace that they fill.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@
 
 namespace tidepool::cli {
 
-// Errors: kNotFound; as WrongKind, unless it is one of `needs`; of the service.
+// Errors: kNotFound; WrongKind, unless its kind is one of `needs`; the errors of the service.
 Status CheckNamespace(Invocation& run, const std::string& name, std::string_view verb,
                       KindMask needs);
 
-// Creates a hash namespace with the default options unless there is one of that name, and says so
-// on standard error. Returns: whether it was created. Errors: as CheckNamespace, but kNotFound.
+// Creates a hash namespace with the default options if the name is unused, and says so on standard
+// error.
+// Returns: true if it was created. Errors: the errors of CheckNamespace except kNotFound.
 Result<bool> EnsureNamespace(Invocation& run, const std::string& name, std::string_view verb,
                              KindMask needs);
 

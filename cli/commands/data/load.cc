@@ -38,7 +38,7 @@ Result<LoadOptions> LoadOptionsFrom(const Arguments& args) {
   return options;
 }
 
-// The record of one line, with what the options add to it.
+// Returns the record of a line, with the additions of the options.
 Result<v1::Record> RecordFrom(std::string_view line, const LoadOptions& options) {
   Result<v1::Record> record = ParseRecord(line, options.format);
   if (!record.ok()) return record;

@@ -22,9 +22,9 @@ constexpr std::size_t kBatchBytes = 1024 * 1024;
 constexpr std::size_t kBatchesUnacknowledged = 8;
 }  // namespace
 
-// One call of Bulk.Load. A thread takes the answers: whoever only writes while the daemon waits to
-// get rid of an answer would wait for ever. Without a thread the call is cancelled, and Finish says
-// why.
+// A call of Bulk.Load. A thread takes the answers: the daemon may wait until an answer is taken,
+// and a client that only writes would then wait for ever. Without a thread the call is cancelled,
+// and Finish reports the reason.
 class Loader::Stream {
  public:
   explicit Stream(Channel& channel)
@@ -189,7 +189,7 @@ Status Loader::Reopen(const Status& why) {
 
 void Loader::TakeAcknowledged() {
   for (const v1::LoadResponse& answer : stream_->TakeAnswers()) {
-    // In order, so what stands before the answered batch was answered on an earlier stream.
+    // Answers come in order, so an earlier stream has answered the batches before it.
     while (!unacknowledged_.empty() && unacknowledged_.front().request.batch() <= answer.batch()) {
       const Batch& batch = unacknowledged_.front();
       if (batch.request.batch() == answer.batch()) {

@@ -14,8 +14,8 @@
 
 namespace tidepool::cli {
 
-// Used by one thread. Batches are sent while earlier ones are on their way, at most 8; putting one
-// twice does no harm, so what was not acknowledged when a stream broke goes again.
+// Thread-safety: used by a single thread. At most 8 batches are on their way. Putting a batch twice
+// does no harm, so unacknowledged batches go again after a break of the stream.
 class Loader {
  public:
   struct Failure {
@@ -31,7 +31,7 @@ class Loader {
   Loader& operator=(const Loader&) = delete;
 
   // Takes a record from line `line`. Records of one key are put in the order of the calls. Errors:
-  // what ends the load as a whole; failures of single records are counted instead.
+  // errors that end the whole load. Failures of single records are counted instead.
   Status Add(v1::Record record, std::uint64_t line);
   // A line that is no record.
   void AddFailure(std::uint64_t line, std::string what);
@@ -56,7 +56,7 @@ class Loader {
   // Waits until at most `batches` are unacknowledged.
   Status WaitFor(std::size_t batches);
   void TakeAcknowledged();
-  // Opens the stream, again if it broke, and sends what is unacknowledged.
+  // Opens the stream, also after a break, and sends unacknowledged batches.
   Status Reopen(const Status& why);
 
   Channel& channel_;

@@ -112,7 +112,7 @@ Status OutOfRange(const std::string& option, std::uint64_t value, std::string al
                 std::move(allowed));
 }
 
-// Each core writes its marks at its own moments, so one moment means one partition.
+// Each core writes its checkpoints at its own moments, so a single moment needs a single partition.
 Status AskForOneMoment(const Arguments& args, v1::NamespaceOptions* options) {
   if (!args.Has("--one-moment")) return OkStatus();
   if (args.Text("--durability") == "async" && !args.Has("--split-keys") &&
@@ -272,7 +272,7 @@ const char* StateName(v1::PartitionState state) {
   }
 }
 
-// When it was durable last, and what it has lost.
+// Time of the last durable state, and the losses.
 void AddDurability(const v1::DescribeNamespaceResponse& response, Json* result) {
   const std::string& durability = response.namespace_().options().durability();
   if (durability.empty() || durability == "volatile") return;
@@ -325,7 +325,7 @@ Status Describe(Invocation& run) {
   Table table(columns);
   std::vector<const v1::DescribeNamespaceResponse::PartitionEntry*> entries;
   for (const auto& entry : response.partitions()) entries.push_back(&entry);
-  // Of kind ordered in the order of their keys; of others the begins are all empty.
+  // Sorts the partitions of kind ordered by their keys; other kinds have empty begins.
   std::stable_sort(entries.begin(), entries.end(), [](const auto* a, const auto* b) {
     return a->partition().begin() < b->partition().begin();
   });
@@ -394,7 +394,7 @@ Status Split(Invocation& run) {
   return OkStatus();
 }
 
-// The partitions of nodes that are down: nobody knows yet whether their data is lost.
+// Returns the partitions of nodes that are down. Their data may or may not be lost.
 Result<std::map<std::uint32_t, std::uint32_t>> DownPartitions(Channel& channel,
                                                               const std::string& name) {
   v1::GetMapResponse response;
@@ -534,7 +534,7 @@ Status Move(Invocation& run) {
 
 }  // namespace
 
-// The help says so, in literals.
+// The help has these numbers as literals.
 static_assert(limits::kLanesMax == 64 && limits::kPartitionsPerNamespaceMax == 4'096);
 
 std::vector<Verb> NamespaceVerbs() {

@@ -64,7 +64,7 @@ v1::Record ToProto(const Record& from, std::uint64_t now_ms) {
   to.set_value_bytes(from.value_bytes);
   to.set_value_kind(static_cast<v1::ValueKind>(from.kind));
   to.set_version(from.version);
-  // What expires at this moment must not look as if it never did.
+  // A record that expires at this moment must not look as if it never expired.
   if (from.expires_at.has_value()) {
     const auto at_ms = static_cast<std::uint64_t>(from.expires_at->time_since_epoch().count());
     to.set_ttl_ms(at_ms > now_ms ? at_ms - now_ms : 1);
@@ -117,7 +117,7 @@ Status Scan(Invocation& run) {
       run.out.Raw(FormatRecord(record, *format) + "\n");
     }
   }
-  if (scan.unreadable() > 0) run.out.SetPartial();  // What can be read was printed.
+  if (scan.unreadable() > 0) run.out.SetPartial();  // Readable records were printed.
   return scan.status();
 }
 

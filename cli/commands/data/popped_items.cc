@@ -13,7 +13,7 @@ Status FirstFailure(const std::vector<Status>& statuses) {
   return OkStatus();
 }
 
-// A receipt is asked for item by item; without one all acks travel together.
+// A receipt needs a request per item. Without a receipt, all acks travel together.
 Status RemoveItems(const BytesItems& items, const std::vector<ItemLease>& leases,
                    Receipt* receipt) {
   if (leases.empty()) return OkStatus();

@@ -12,13 +12,13 @@
 
 namespace tidepool::cli {
 
-// How long printing the items of one call may last. An item that a killed kvctl has popped and not
-// printed is ready again when that time is over.
+// Longest time to print the items of a call. If kvctl is killed between pop and print, an item is
+// ready again after this time.
 inline constexpr std::chrono::milliseconds kPrintLease{600'000};
 
-// Ends the leases of `batch`: the first `printed` items are removed from the queue, if `removes` is
-// true, and the others go back to their places. `receipt`: of the removals; null: not wanted.
-// Errors: of the first removal that failed; the item may be delivered again.
+// Ends the leases of `batch`. The first `printed` items are removed from the queue, if `removes` is
+// true. The rest go back to their places. `receipt`: for the removals; null: not wanted.
+// Errors: the error of the first failed removal; its item may be delivered again.
 Status SettleItems(const BytesItems& items, const ItemBatch& batch, std::size_t printed,
                    bool removes, Receipt* receipt);
 

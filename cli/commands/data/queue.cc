@@ -25,12 +25,12 @@
 namespace tidepool::cli {
 namespace {
 
-// Items per call: what lies in memory at a time.
+// Items per call, which bounds the memory in use.
 constexpr std::size_t kItemsPerCall = 256;
 
 using AnyQueue = std::variant<BytesQueue, BytesPriorityQueue>;
 
-// Of either kind.
+// A queue of either kind.
 Result<AnyQueue> OpenQueue(Client& client, const Arguments& args, std::string_view verb) {
   const std::string& name = args.Text("NAMESPACE");
   auto by_arrival = client.Open<BytesQueue>(name);
@@ -181,7 +181,7 @@ std::string LeaseText(const ItemLease& lease) {
 
 struct PopForm {
   bool leased = false;  // By the user's wish: the lease is printed, too.
-  bool alone = false;   // One item was asked for.
+  bool alone = false;   // A single item was requested.
   bool null = false;    // Items end with NUL.
 };
 
@@ -203,7 +203,7 @@ void PrintItem(Invocation& run, const ItemBatch::View& item, const PopForm& form
   if (form.leased) run.out.Raw(LeaseText(item.lease()) + "\t");
   run.out.Raw(item.value);
   if (form.null) return run.out.Raw(std::string_view("\0", 1));
-  // One item alone is its bytes and nothing else, but for people.
+  // A single item is printed as its bytes only, except for people.
   if (!form.alone || form.leased || run.out.stdout_is_terminal()) run.out.Raw("\n");
 }
 
@@ -278,7 +278,7 @@ Status PopItems(Invocation& run, const BytesItems& items, PopOptions options, st
     }
     if (!batch->status().ok()) return AfterItems(popped, batch->status());
     if (batch->empty()) break;
-    options.wait = {};  // For the first one only.
+    options.wait = {};  // Only the first call waits.
   }
   return popped == 0 ? NoItem(run.args) : OkStatus();
 }

@@ -12,7 +12,7 @@
 namespace tidepool::cli {
 
 Option ReceiptOption();
-// False for a verb that has no such option.
+// False for a verb without this option.
 inline bool WantsReceipt(const Arguments& args) {
   return args.Knows("--receipt") && args.Has("--receipt");
 }

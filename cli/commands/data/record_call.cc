@@ -93,7 +93,7 @@ Result<std::string> ValueArgument(const Arguments& args, std::string_view name,
   Result<std::string> bytes = source->Rest();
   if (!bytes.ok() || kind == v1::VALUE_KIND_BYTES) return bytes;
   std::string_view text = *bytes;
-  if (text.ends_with('\n')) text.remove_suffix(1);  // Of `echo 5 | kvctl put ... -`.
+  if (text.ends_with('\n')) text.remove_suffix(1);  // Comes from `echo 5 | kvctl put ... -`.
   if (kind == v1::VALUE_KIND_I64) {
     const Result<std::int64_t> number = ParseSigned(text);
     if (!number.ok()) return NoNumber(name, number.status());
@@ -152,7 +152,7 @@ Result<std::vector<v1::OperationResult>> ExecuteAll(Invocation& run,
                                                     std::vector<v1::Operation> operations) {
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
-  // A look at staged files around a change tells nothing of it.
+  // A look at staged files beside a change has no receipt.
   const bool changes =
       std::any_of(operations.begin(), operations.end(),
                   [](const v1::Operation& operation) { return IsChange(operation.kind()); });
@@ -180,7 +180,7 @@ Status StatusOf(const v1::OperationStatus& status, const v1::Operation& operatio
   if (code == StatusCode::kOk) return OkStatus();
   const std::string key = "key " + Quote(operation.key()) + " of namespace " + Quote(space);
   switch (code) {
-    // With a text it is the namespace that is missing, and the text says so.
+    // With a text, the namespace is absent, and the text names it.
     case StatusCode::kNotFound:
       if (!status.message().empty()) break;
       return Status(code, key + " does not exist", "list keys with: kvctl keys " + Quote(space));
@@ -203,7 +203,7 @@ Status StatusOf(const v1::OperationStatus& status, const v1::Operation& operatio
                     "read the key to find out");
     case StatusCode::kInvalidArgument:
       if (status.message().empty()) break;
-      // What is wrong with the record rather than with the namespace does not say whose it is.
+      // Errors about the record do not name the namespace.
       if (status.message().find("'" + std::string(space.substr(0, 60))) == std::string::npos) {
         return SplitRemedy(code, key + ": " + status.message());
       }

@@ -15,7 +15,7 @@ namespace tidepool::cli {
 // The bound of Data.Execute.
 inline constexpr std::size_t kKeysPerCall = 4'096;
 
-// Shows its progress on a terminal. Used by one thread.
+// Shows its progress on a terminal. Thread-safety: used by a single thread.
 class Remover {
  public:
   // `expected`: how many records may be there; 0: not known.

@@ -76,7 +76,7 @@ class KeyPrinter {
       out_.Raw(Padded(size, 10) + "  " + Padded(ValueKindName(record.value_kind()), 5) + "  " +
                Padded(ttl, 7) + "  ");
     }
-    // As ls does: names as they are for programs, safe ones for a terminal.
+    // Like ls: exact names for programs, safe names for a terminal.
     out_.Raw(out_.stdout_is_terminal() ? ForTerminal(key) : std::string(key));
     out_.Raw(std::string_view(&end_, 1));
   }
@@ -93,13 +93,13 @@ class KeyPrinter {
   const char end_;
 };
 
-// What can be read was printed, whatever cannot.
+// Readable records were printed in spite of failures.
 Status Scanned(Invocation& run, Status status) {
   if (status.code() == StatusCode::kDataLoss) run.out.SetPartial();
   return status;
 }
 
-// What could not be had is named, by node; the rest was printed.
+// Names the unavailable data by node. The rest was printed.
 Status WithGaps(Invocation& run, const ScanGaps& gaps, Status status) {
   if (gaps.missing.empty() || gaps.has_nothing()) return status;
   run.out.SetPartial();
@@ -114,8 +114,8 @@ Status WithGaps(Invocation& run, const ScanGaps& gaps, Status status) {
                 "see: kvctl status");
 }
 
-// Whether a scan of keys alone says all that is printed. Of an ordered namespace it reads no
-// record, and so knows neither size nor kind nor time to live.
+// True if a scan of keys alone gives the whole output. In an ordered namespace it reads no record,
+// and gives neither size nor kind nor time to live.
 Result<bool> MayLeaveRecords(const Invocation& run, Channel& channel) {
   if (!run.args.Has("--long")) return true;
   v1::ListNamespacesResponse all;
@@ -156,11 +156,11 @@ Status Keys(Invocation& run) {
   }
   // The pattern is held against whole keys, but a file in parts is shown by its path.
   request.set_glob(convert::StagedFileKey(request.glob()));
-  ScanGaps of_files;  // The same ones, or more.
+  ScanGaps of_files;  // The gaps of the records, or more.
   const Status scanned = ScanRecords(
       **channel, request,
       [&](const v1::Record& record) {
-        // What also matched the pattern itself, as *, was printed before.
+        // A key that itself matches the pattern, like *, was printed before.
         const convert::StagedKey staged = convert::ParseStagedKey(record.key());
         const bool printed = GlobMatches(run.args.Text("GLOB"), record.key());
         return staged.role != StagedRole::kFile || printed || take(record);
@@ -169,7 +169,7 @@ Status Keys(Invocation& run) {
   return WithGaps(run, of_files.count() > gaps.count() ? of_files : gaps, scanned);
 }
 
-// The records that can be had, one by one, after `failure` of the question for their number.
+// Counts the available records one by one, after `failure` of the request for their number.
 Status CountWithGaps(Invocation& run, Channel& channel, const Status& failure) {
   v1::ScanRequest request;
   request.set_namespace_(run.args.Text("NAMESPACE"));
@@ -202,7 +202,7 @@ Status Count(Invocation& run) {
   return OkStatus();
 }
 
-// Prints records one by one; keeps what ends the dump.
+// Prints records one by one, and keeps the error that ends the dump.
 class RecordPrinter {
  public:
   RecordPrinter(Invocation& run, Channel& channel, RecordFormat format)
@@ -219,7 +219,7 @@ class RecordPrinter {
       status = Retried([&] { return FetchValue(&record); });
     }
     if (status.code() == StatusCode::kNotFound) return true;  // Deleted since the scan saw it.
-    // A file with parts on a node that is gone does not hold up the others.
+    // A file with parts on a lost node does not stop the other files.
     const bool has_gaps = staged.role == StagedRole::kFile && stage::IsOfNode(status.code());
     if (status.code() == StatusCode::kOutOfRange || has_gaps) {
       ++left_out_;
@@ -256,7 +256,7 @@ class RecordPrinter {
     });
   }
 
-  // A staged file in parts as one record under its path, which is what get shows.
+  // Returns a staged file in parts as a single record under its path, like get.
   Status FetchFile(std::string_view path, v1::Record* record) {
     const std::string name(path);  // A view of the key, which changes.
     const Result<v1::StageEntry> file = FindStagedFile(run_, name);

@@ -21,7 +21,7 @@ struct Stream {
   Status end;
 };
 
-// One stream; moves request->cursor behind what was taken.
+// Reads a stream; moves request->cursor behind the taken records.
 Stream ScanOnce(Channel& channel, v1::ScanRequest* request,
                 const std::function<bool(const v1::Record&)>& take, ScanGaps* gaps) {
   grpc::ClientContext context;
@@ -54,7 +54,7 @@ Stream ScanOnce(Channel& channel, v1::ScanRequest* request,
   return stream;
 }
 
-// Whether the scan is to go on without the partition that fails.
+// True if the scan continues without the failed partition.
 bool GoesOnWithout(const v1::ScanRequest& request, StatusCode code, const ScanGaps* gaps) {
   return gaps != nullptr && !request.partial_ok() && stage::IsOfNode(code);
 }

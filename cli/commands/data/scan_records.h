@@ -14,7 +14,7 @@ namespace tidepool::cli {
 // Partitions that could not be had, by node and reason.
 struct ScanGaps {
   std::vector<v1::MissingPart> missing;
-  std::uint32_t partitions = 0;  // Of the namespace.
+  std::uint32_t partitions = 0;  // Partitions of the namespace.
 
   void Add(const v1::MissingPart& part);
   std::uint32_t count() const;
@@ -22,11 +22,11 @@ struct ScanGaps {
   bool has_nothing() const { return partitions > 0 && count() == partitions; }
 };
 
-// Calls `take` with each record that `request` asks for, once; stops early when it returns false,
-// which is no failure. A broken stream is opened anew behind the last message, up to 5 times
-// without a record in between. Errors: of the service; kDataLoss (behind all others there were some
-// that cannot be read). With `gaps` the scan passes over partitions that stay unavailable or have
-// lost their data, and lists them there: the caller says so. If no partition can be had the scan
+// Calls `take` once with each record that `request` asks for. Stops early when it returns false,
+// which is no failure. A broken stream is opened again behind the last message, up to 5 times
+// without a record in between. Errors: the errors of the service; kDataLoss (records after all
+// others cannot be read). With `gaps` the scan skips partitions that stay unavailable or have lost
+// their data, and lists them; the caller reports them. If no partition is available, the scan
 // fails.
 Status ScanRecords(Channel& channel, v1::ScanRequest request,
                    const std::function<bool(const v1::Record&)>& take, ScanGaps* gaps = nullptr);

@@ -1,5 +1,5 @@
-// The SDK's client for the verbs that use the fast path: ping, bench, watch, and those of queues
-// and ordered namespaces.
+// The SDK's client for the verbs on the fast path: ping, bench, watch, and the verbs of queues and
+// ordered namespaces.
 #pragma once
 
 #include <tidepool/client.h>
@@ -21,8 +21,8 @@ Result<Client> ConnectSdk(Invocation& run, bool uncounted = false);
 // The row of --transport.
 Option TransportOption();
 
-// How a verb says that `client` could not open `space` as one of the kinds that it needs: of
-// another kind as WrongKind, which the daemons say too; else `failure`.
+// Returns the error of a verb that could not open `space` as one of its kinds. A wrong kind is
+// reported as WrongKind, which the daemons report too; otherwise returns `failure`.
 Status OpenFailure(Client& client, const std::string& space, const Status& failure,
                    std::string_view verb, KindMask needs);
 

@@ -41,7 +41,7 @@ Status Incr(Invocation& run) {
   if (run.args.Has("--if-present")) add->set_condition(v1::PUT_CONDITION_IF_PRESENT);
   const std::string& by = run.args.Text("BY");
   const std::string text = by.empty() ? "1" : by;
-  // The daemon answers what the counter was; what it is follows by the same addition.
+  // The daemon answers the previous counter; the same addition gives the new counter.
   if (run.args.Has("--f64")) {
     const Result<double> number = ParseCounterF64(text);
     if (!number.ok()) return number.status();
@@ -108,7 +108,7 @@ Status Apply(Invocation& run) {
     run.out.Result(object, "");
     return OkStatus();
   }
-  // As get: the bytes must stay what they are.
+  // Prints like get: the bytes must stay unchanged.
   run.out.Raw(result->value());
   if (run.out.stdout_is_terminal() && !result->value().empty()) run.out.Raw("\n");
   return OkStatus();

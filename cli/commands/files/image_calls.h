@@ -1,5 +1,5 @@
-// The streams of a snapshot or a restore: each node does its part, all at once. A stream that fails
-// ends the others, unless the others are worth keeping without it.
+// The streams of a snapshot or a restore: all nodes do their parts at the same time. A failed
+// stream ends the other streams, unless they are useful without it.
 //
 //   snapshot -> [ImageCalls] -> gRPC Snapshots => each node
 #pragma once
@@ -18,14 +18,14 @@
 
 namespace tidepool::cli {
 
-// Used by one thread.
+// Thread-safety: used by a single thread.
 class ImageCalls {
  public:
   using Stream = std::unique_ptr<grpc::ClientReader<v1::ImagesProgress>>;
   using Open = std::function<Stream(v1::Snapshots::Stub&, grpc::ClientContext*)>;
 
-  // Whether the other streams go on when a node does not answer or cannot read its data. Failures
-  // of another kind end all streams.
+  // kGoOn: the other streams go on when a node does not answer or cannot read its data. Other
+  // failures end all streams.
   enum class NodeFailure { kEndAll, kGoOn };
 
   ImageCalls(Output& out, NodeFailure on_failure) : bar_(out), on_failure_(on_failure) {}
@@ -33,7 +33,7 @@ class ImageCalls {
   ImageCalls(const ImageCalls&) = delete;
   ImageCalls& operator=(const ImageCalls&) = delete;
 
-  // Begins the part of node `node`. Without a thread for it the part fails: Wait says so.
+  // Begins the part of node `node`. If no thread can start, the part fails, and Wait reports it.
   void Start(std::uint32_t node, std::unique_ptr<Channel> channel, Open open);
   // Shows progress until all parts have ended. Returns the first failure, with its node.
   Status Wait(const std::string& phase, std::uint64_t bytes_total, std::size_t files_total);
@@ -49,7 +49,7 @@ class ImageCalls {
     Open open;
     grpc::ClientContext context;
     std::thread thread;
-    // Of mutex_:
+    // Guarded by mutex_:
     std::uint64_t bytes_done = 0;
     bool over = false;
   };

@@ -73,7 +73,7 @@ class NewFolder {
     return made_folder;
   }
   ~NewFolder() {
-    // First, so that no daemon begins another image (WriteImagesRequest.probe_file).
+    // Comes first, so that no daemon begins another image (WriteImagesRequest.probe_file).
     unlink((path_ + "/" + probe_).c_str());
     if (!kept_) Remove();
   }
@@ -98,7 +98,7 @@ class NewFolder {
     return file.is_open() ? OkStatus()
                           : cluster_file::FileError("write into the folder", path_, errno);
   }
-  // A daemon whose call has just been cancelled may make a file once more, which it removes itself.
+  // A daemon with a cancelled call may still make a file, which it removes itself.
   void Remove() const {
     const Deadline deadline = Deadline::AfterMs(kLateFilesMs);
     for (;;) {
@@ -180,10 +180,10 @@ Status StartPart(Channel& channel, const Node& node, ImageCalls* calls, ImageCal
   return OkStatus();
 }
 
-// What could not be had of a namespace, by node.
+// Unavailable data of a namespace, by node.
 class Gaps {
  public:
-  // `failed`: nodes whose streams have ended too early.
+  // `failed`: nodes with streams that ended too early.
   Gaps(const v1::NamespaceMap& space, const Nodes& nodes,
        const std::map<std::uint32_t, Status>& failed)
       : space_(space), nodes_(nodes), failed_(failed) {}
@@ -225,8 +225,8 @@ class Gaps {
   Status first_;
 };
 
-// An image of each partition as it is owned now is there, or is missing with its node; else some
-// have moved meanwhile. Fills in what the manifest lacks.
+// Checks that each partition has an image under its present owner, or is absent with its node.
+// Otherwise partitions have moved meanwhile. Fills in the manifest's absent partitions.
 Status CheckComplete(const v1::NamespaceMap& space, Gaps* gaps, SnapshotManifest* manifest) {
   const Status moved(StatusCode::kAborted, "partitions of it were moved or split meanwhile",
                      "run the same command again");
@@ -234,7 +234,7 @@ Status CheckComplete(const v1::NamespaceMap& space, Gaps* gaps, SnapshotManifest
   for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(space.partitions_size()); ++i) {
     const v1::Partition& partition = space.partitions(static_cast<int>(i));
     if (file != manifest->files.end() && file->partition() == i) {
-      // A partition whose node has come back meanwhile has a new term, and its image is good.
+      // If a partition's node has come back meanwhile, the term is new and the image is good.
       if (file->term() != partition.term() && gaps->Check(partition).ok()) return moved;
       ++file;
       continue;
@@ -248,8 +248,8 @@ Status CheckComplete(const v1::NamespaceMap& space, Gaps* gaps, SnapshotManifest
   return manifest->files.empty() ? gaps->first() : OkStatus();
 }
 
-// The same kind of namespace on whatever cluster it comes to: who owns what is decided there. What
-// has no keys keeps its partitions.
+// Returns options for an equal namespace on another cluster, which places its partitions itself.
+// Kinds without keys keep their partitions.
 v1::NamespaceOptions OptionsOf(const v1::NamespaceMap& space) {
   v1::NamespaceOptions options = space.options();
   options.clear_home();
@@ -328,7 +328,7 @@ Status CreateSnapshot(Invocation& run) {
   manifest.files = std::move(files);
   std::sort(manifest.files.begin(), manifest.files.end(),
             [](const auto& a, const auto& b) { return a.partition() < b.partition(); });
-  // A failed node may be the one that this channel leads to. Another node knows the map, too.
+  // This channel may lead to a failed node. Other nodes know the map too.
   const Result<Channel*> living = failed.empty() ? channel : run.Reconnect();
   if (!living.ok()) return living.status();
   const Result<v1::NamespaceMap> after = Describe(**living, space->name());
@@ -473,7 +473,7 @@ Status Restore(Invocation& run) {
   v1::CreateNamespaceResponse created;
   TP_RETURN_IF_ERROR(
       (*channel)->Call<v1::Namespaces>(&v1::Namespaces::Stub::Create, create, &created));
-  // Somebody else was faster.
+  // Another process was faster.
   if (!created.created()) return exists;
   if (const Status status =
           LoadAll(run, **channel, *nodes, *folder, *manifest, created.namespace_());

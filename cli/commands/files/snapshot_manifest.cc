@@ -13,7 +13,7 @@ namespace tidepool::cli {
 namespace {
 
 constexpr std::uint32_t kManifestFormat = 1;
-// Of a snapshot that lacks partitions: versions that do not know of missing ones refuse it.
+// Format of a snapshot that lacks partitions. Versions without support for it refuse the snapshot.
 constexpr std::uint32_t kPartialManifestFormat = 2;
 // 65,536 partitions of some 250 bytes each.
 constexpr std::size_t kManifestBytesMax = 64 * 1024 * 1024;
@@ -25,7 +25,7 @@ Status Damaged(const std::string& folder, const std::string& why) {
                 "use another snapshot");
 }
 
-// What the fields are named in the file; missing ones and those of another type throw.
+// Reads the fields by their names in the file. Absent fields and fields of another type throw.
 v1::ImageFile FileFrom(const Json& json) {
   v1::ImageFile file;
   file.set_name(json.at("name").get<std::string>());
@@ -59,7 +59,7 @@ v1::Kind KindFrom(const std::string& name) {
   return v1::KIND_UNSPECIFIED;
 }
 
-// Each partition is there once, as a file or as a missing one, both in order.
+// Checks that each partition is there once, as a file or as an absent partition, both in order.
 Status CheckFiles(const std::string& folder, const SnapshotManifest& manifest) {
   auto missing = manifest.missing.begin();
   std::uint32_t next = 0;
@@ -91,7 +91,7 @@ Json ToJson(const SnapshotManifest& manifest) {
   std::string options;
   google::protobuf::util::JsonPrintOptions format;
   format.preserve_proto_field_names = true;
-  // Of a message of numbers and text it cannot fail.
+  // Cannot fail for a message of numbers and text.
   (void)google::protobuf::util::MessageToJsonString(manifest.options, &options, format);
   Json files = Json::array();
   for (const v1::ImageFile& file : manifest.files) files.push_back(ToJson(file));

@@ -83,8 +83,8 @@ Result<std::string> AbsoluteFolder(const std::string& folder) {
   return std::string(resolved);
 }
 
-// Asked before anything is made for its sake: what this process may not read the daemons, which run
-// for the same user, may not either.
+// Checks first that this process can read the folder. The daemons run for the same user and could
+// not read it either.
 Status CheckReadable(const std::string& folder) {
   const UniqueFd opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (opened.is_open()) return OkStatus();
@@ -131,7 +131,7 @@ Status BlindNodes(const v1::StartStageResponse& started, const std::string& dire
                 "kvctl moves the files itself");
 }
 
-// Unless asked to do so at once this process moves the files only if the daemons cannot.
+// Moves the files in this process only if the daemons cannot, or if the user asks for it.
 Status RunJob(Invocation& run, const Request& request, ProbeFile probe, Json result) {
   const std::string probe_path = probe.path();
   const Result<Channel*> channel = run.Connect();
@@ -220,7 +220,7 @@ Status StageOut(Invocation& run) {
   const Result<bool> by_client = ByClient(run.args);
   if (!by_client.ok()) return by_client.status();
   const std::string& directory = run.args.Text("DIRECTORY");
-  // Asked first: nobody wants the folder of a namespace that is not there.
+  // Asks first, because a folder is useless without the namespace.
   const Result<Channel*> channel = run.Connect();
   if (!channel.ok()) return channel.status();
   v1::DescribeNamespaceRequest describe;
@@ -268,7 +268,7 @@ struct FoundJob {
   std::string address;
 };
 
-// All jobs, or the one of that name.
+// Finds all jobs, or the job of that name.
 Result<std::vector<FoundJob>> FindJobs(Invocation& run, const std::string& name) {
   std::vector<FoundJob> jobs;
   const Status asked = AskNodes(run, [&](Channel& channel) -> Result<bool> {

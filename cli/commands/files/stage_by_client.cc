@@ -19,7 +19,8 @@ constexpr std::uint64_t kShowIntervalMs = 200;
 
 volatile sig_atomic_t interrupted = 0;
 
-// While this object lives the first Ctrl-C (or SIGTERM) asks for an end, a second one ends kvctl.
+// While this object lives, the first Ctrl-C (or SIGTERM) requests an end, and the second ends
+// kvctl.
 class InterruptFlag {
  public:
   InterruptFlag() {

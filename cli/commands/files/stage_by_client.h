@@ -1,5 +1,5 @@
-// Staging by kvctl itself, for directories that the daemons do not see. The rules are the daemons'
-// own, so that either may go on with what the other has begun.
+// Staging by kvctl itself, for directories that the daemons do not see. It uses the daemons' rules,
+// so each may continue a job that the other has begun.
 //
 // kvctl stage -> [stage_by_client] -> proto/stage -> client_cluster, client_store
 #pragma once
@@ -9,9 +9,9 @@
 
 namespace tidepool::cli {
 
-// Runs the job in this process, with progress, to its end; prints `result` with the totals. Ctrl-C
-// cancels it. Errors: kFailedPrecondition (daemons move the same namespace), kCancelled, and what
-// the job ends with.
+// Runs the job in this process, with progress, to its end. Prints `result` with the totals. Ctrl-C
+// cancels it. Errors: kFailedPrecondition (daemons move the same namespace), kCancelled, and the
+// errors of the job.
 Status StageThroughClient(Invocation& run, const v1::StartStageRequest& request, Json result);
 
 }  // namespace tidepool::cli

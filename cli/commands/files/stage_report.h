@@ -1,4 +1,4 @@
-// What a staging job's progress and end look like, whoever runs the job.
+// Output about a staging job's progress and end, for any runner of the job.
 //
 // kvctl stage -> [stage_report] -> progress bar, standard output
 #pragma once
@@ -12,7 +12,8 @@ namespace tidepool::cli {
 Json ProgressJson(const v1::StageProgress& progress);
 ProgressState BarState(const v1::StageProgress& progress);
 
-// What the end of a job means for the command: prints `result` with the totals, lists the failures.
+// Returns the command's status at the end of a job. Prints `result` with the totals, and lists
+// failures.
 Status EndOfJob(Invocation& run, const v1::StageProgress& end, Json result);
 
 }  // namespace tidepool::cli

@@ -14,24 +14,25 @@
 
 namespace tidepool::cli {
 
-// The head of the file in parts at `path` of NAMESPACE. Errors: kNotFound (no such file in parts),
-// kDataLoss (its head cannot be read), and of the call.
+// Returns the head of the file in parts at `path` of NAMESPACE. Errors: kNotFound (no file in parts
+// at this path), kDataLoss (its head cannot be read), and the errors of the call.
 Result<v1::StageEntry> FindStagedFile(Invocation& run, std::string_view path);
 
-// Before a single record of KEY is changed: kFailedPrecondition if `path` is a file in parts,
-// beside which the record would stand and hide it; else kOk, what else is wrong the change itself
-// says.
+// Checks before the change of a single record of KEY. Returns kFailedPrecondition if `path` is a
+// file in parts, because the record would hide it. Otherwise returns kOk; the change reports other
+// errors.
 Status CheckNotStagedFile(Invocation& run, std::string_view path);
 
-// Calls `take` with the file's content in order. Errors: kAborted (it was staged anew or removed
-// meanwhile), kDataLoss (its size is not what the head says), and of the service.
+// Calls `take` with the file's content in order. Errors: kAborted (it was staged again or removed
+// meanwhile), kDataLoss (its size differs from the head), and the errors of the service.
 Status ReadStagedFile(Invocation& run, const v1::StageEntry& file,
                       const std::function<void(std::string_view)>& take);
 
-// Deletes the file in parts: manifest entry, parts, and its head last, so that a deletion which was
-// interrupted can be given again. Errors: of the calls; kAborted (a staging job is at work).
+// Deletes the file in parts: manifest entry, parts, and at last its head. An interrupted deletion
+// can be repeated. Errors: the errors of the calls; kAborted (a staging job is at work).
 Status DeleteStagedFile(Invocation& run, const v1::StageEntry& file);
-// Of these paths the files in parts: one answer for each. Errors: of the call as a whole.
+// Finds the files in parts among these paths: an answer for each path. Errors: the errors of the
+// call as a whole.
 Result<std::vector<Result<v1::StageEntry>>> FindStagedFiles(Invocation& run,
                                                             const std::vector<std::string>& paths);
 
