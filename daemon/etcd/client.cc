@@ -14,8 +14,8 @@ namespace {
 using etcdserverpb::Compare;
 using etcdserverpb::RequestOp;
 
-// What one member gets of the caller's time: a member that is stopped must not use all of it up,
-// and one that is only slow (an election among them takes some 1.5 s) is asked again.
+// Share of a member in the caller's time. A stopped member must not use all of it up. A slow member
+// (an election among them takes some 1.5 s) is asked again.
 constexpr std::uint64_t kTryMs = 1000;
 constexpr std::uint64_t kTryMsMin = 100;
 constexpr auto kPause = std::chrono::milliseconds(20);
@@ -31,7 +31,7 @@ std::string AddressOf(const std::string& endpoint) {
   return endpoint.substr(StartsWith(endpoint, kTls) ? kTls.size() : kPlain.size());
 }
 
-// Whether another member, or the same one later, may answer the same call.
+// True if another member, or the same member later, may answer the call.
 bool MayPass(const grpc::Status& status) {
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:  // Also: no leader, leader changed, request timed out.
@@ -115,7 +115,7 @@ Status Client::Run(Deadline deadline, bool changes, const Attempt& call, bool* i
   for (std::size_t tried = 0; !deadline.Passed(); ++tried) {
     const std::size_t index = (first + tried) % members_.size();
     const Member& member = members_[index];
-    // One after another, not all at once: a member that comes back is not run down.
+    // Members are tried one after another, so a member that comes back is not overrun.
     if (tried > 0 && tried % members_.size() == 0) std::this_thread::sleep_for(kPause);
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
@@ -128,7 +128,7 @@ Status Client::Run(Deadline deadline, bool changes, const Attempt& call, bool* i
     }
     last = member.endpoint + ": " + status.error_message();
     if (!MayPass(status)) {
-      // An earlier try may have had its effect, and another will not say so any more.
+      // An earlier try may have had its effect, and the present answer would not show it.
       const auto code =
           changes && was_sent ? StatusCode::kUnknown : static_cast<StatusCode>(status.error_code());
       return Status(code, "etcd refuses: " + last,
@@ -184,8 +184,7 @@ Result<Client::Renewal> Client::KeepAlive(std::int64_t lease, Deadline deadline)
   etcdserverpb::LeaseKeepAliveRequest request;
   request.set_id(lease);
   etcdserverpb::LeaseKeepAliveResponse response;
-  // A stream for one question: it is asked once per heartbeat, and the next one may go to another
-  // member.
+  // A stream for a single question, once per heartbeat. The next question may go to another member.
   TP_RETURN_IF_ERROR(
       Run(deadline, /*changes=*/false, [&](grpc::ClientContext* context, const Member& member) {
         auto stream = etcdserverpb::Lease::NewStub(member.channel)->LeaseKeepAlive(context);
@@ -208,7 +207,7 @@ Status Client::RevokeLease(std::int64_t lease, Deadline deadline) {
   request.set_id(lease);
   etcdserverpb::LeaseRevokeResponse response;
   const Status revoked =
-      // As if it changed nothing: that it is gone already is an answer to the second try, too.
+      // Runs like a read: "already gone" also answers the second try.
       Run(deadline, /*changes=*/false, [&](grpc::ClientContext* context, const Member& member) {
         return etcdserverpb::Lease::NewStub(member.channel)
             ->LeaseRevoke(context, request, &response);

@@ -21,7 +21,7 @@ namespace {
 using cluster_file::Examination;
 using cluster_file::Finding;
 
-// Of one question to etcd while a daemon starts, so that a signal is noticed between two.
+// Timeout of a question to etcd while a daemon starts, so that a signal is noticed between two.
 constexpr std::uint64_t kAskMs = 1000;
 constexpr std::uint64_t kDecideMs = 100;
 constexpr std::size_t kPemBytesMax = 1 << 20;
@@ -62,7 +62,8 @@ Result<ChannelSecurity> SecurityOfEtcd(const Options& options) {
   return security;
 }
 
-// The same for all daemons of one connection file, and another for each other service.
+// Returns a prefix that is equal for all daemons of a connection file, and differs between
+// services.
 std::string DefaultPrefix(const std::string& file_path) {
   std::error_code failed;
   const auto path = std::filesystem::absolute(file_path, failed).lexically_normal();
@@ -160,7 +161,7 @@ bool Bootstrap::KnowsSecretsOf(const std::string& cluster_uuid, const Examinatio
   return by_file || are_kept || !options_.join.empty();
 }
 
-// Whether this daemon has a place in the cluster of `state`, or may begin one.
+// Returns kOk if this daemon has a place in the cluster of `state`, or may begin a cluster.
 Status Bootstrap::CheckPlace(const std::optional<ClusterState>& state,
                              const Examination& found) const {
   const std::string uuid = state.has_value() ? state->map.cluster_uuid : "";
@@ -214,8 +215,8 @@ Result<std::optional<Part>> Bootstrap::TryToDecide() {
   members_ = state->has_value() ? UuidsOf(**state) : std::vector<std::string>();
   if (!elected->has_value()) return TryToBegin(*state, found);
   if ((*elected)->uuid == identity_->uuid()) {
-    // An earlier process of this node, which is gone: the lock on the folder proves it. Or this
-    // one, which did not hear so.
+    // The elected process is an earlier process of this node, which is gone: the lock on the folder
+    // proves it. Or it is this process, which did not receive the answer.
     TP_RETURN_IF_ERROR(session_->Dismiss(**elected, Deadline::AfterMs(kAskMs)));
     return std::optional<Part>();
   }
@@ -232,7 +233,7 @@ Result<std::optional<Part>> Bootstrap::TryToDecide() {
   return std::optional<Part>(std::move(part));
 }
 
-// Nobody is elected.
+// No node is elected.
 Result<std::optional<Part>> Bootstrap::TryToBegin(const std::optional<ClusterState>& state,
                                                   const Examination& found) {
   const bool is_new = !state.has_value();
@@ -252,7 +253,7 @@ Result<std::optional<Part>> Bootstrap::TryToBegin(const std::optional<ClusterSta
     part.is_member = true;
     auto others = session_->OthersHaveJoined(members_, Deadline::AfterMs(kAskMs));
     if (!others.ok()) return others.status();
-    // One of them is elected any moment.
+    // Another node will be elected soon.
     if (*others) return std::optional<Part>(std::move(part));
   }
   const auto elected = session_->Campaign(Deadline::AfterMs(kAskMs));

@@ -1,6 +1,7 @@
 // Chooses the TLS identity of a node's gRPC port before the node listens.
 //
-//   own certificates (--tls-cert) > those of the cluster that is joined or came back > new ones
+//   own certificates (--tls-cert) > certificates of the cluster that is joined or came back > new
+//   certificates
 #include <unistd.h>
 
 #include <utility>
@@ -19,7 +20,8 @@ Status RefuseSecurity(const std::string& what, const std::string& remedy) {
 constexpr const char* kOwnRemedy =
     "give this daemon a certificate of the same authority: --tls-cert, --tls-key, --tls-ca";
 
-// Of the cluster that `options` and `file` say is joined; nothing: it serves without TLS.
+// Returns the TLS identity of the cluster to join, by `options` and `file`. No value: it serves
+// without TLS.
 Result<std::optional<TlsIdentity>> TlsToJoin(const Options& options,
                                              const std::optional<cluster_file::ClusterFile>& file) {
   std::string path = options.tls_file;
@@ -53,7 +55,7 @@ Result<std::optional<TlsIdentity>> Bootstrap::ChooseTls() const {
   }
   const bool is_told = part_.file.has_value() || !options_.join.empty();
   if (part_.kind != Part::Kind::kFirst && is_told) return TlsToJoin(options_, part_.file);
-  // The coordinator that comes back must have what its members know.
+  // A returning coordinator must keep the identity that its members know.
   const std::string kept = identity_->folder() + "/tls";
   if (part_.kind != Part::Kind::kFirst) {
     auto read = cluster_file::ReadTlsFile(kept);

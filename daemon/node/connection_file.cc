@@ -90,7 +90,7 @@ Status ConnectionFile::Write(const placement::PlacementMap& map,
   if (!published_.has_value()) return Publish(map, /*is_new=*/false);
   const auto standing = cluster_file::Read(options_.path);
   if (options_.by_election && standing.code() == StatusCode::kNotFound) {
-    // A former coordinator that was paused while the others left has taken it away.
+    // A former coordinator that was paused while the other nodes left has removed it.
     TP_RETURN_IF_ERROR(WriteSecrets(map.cluster_uuid));
     return Publish(map, /*is_new=*/false);
   }

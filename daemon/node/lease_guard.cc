@@ -36,14 +36,14 @@ Status NoGuard(int error) {
                 "raise ulimit -u and ulimit -n");
 }
 
-// What the parent has sent last.
+// The last data from the parent.
 struct Watched {
   std::vector<std::string> endpoints;
   ChannelSecurity security;
   std::int64_t lease = 0;
 };
 
-// Takes one line. The first line holds the way to etcd, each later line a lease.
+// Takes a line. The first line holds the way to etcd, each later line a lease.
 void TakeLine(std::string_view line, Watched* watched) {
   const GuardJson json = GuardJson::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return;

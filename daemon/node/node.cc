@@ -24,11 +24,11 @@ namespace {
 
 constexpr std::uint64_t kLeaveMs = 2000;
 constexpr std::uint64_t kCallsInProgressMs = 2000;
-// Of a clean stop: a window's changes at the speed of a slow disk.
+// Bound on a clean stop: a window's changes at the speed of a slow disk.
 constexpr std::uint64_t kPersistMs = 20'000;
 
-// What same-node connections may take: with rings of 256 KiB each way some 60 to 2,000 of them, and
-// a quarter more, since the last quarter of it goes to smaller ones.
+// Bound on the memory of same-node connections. With rings of 256 KiB each way it allows 60 to
+// 2,000 connections, and a quarter more, because the last quarter of it goes to smaller rings.
 std::uint64_t RingBytesMax(const Options& options) {
   return std::clamp<std::uint64_t>(options.memory_bytes / 16, 32ull << 20, 1ull << 30);
 }
@@ -43,7 +43,7 @@ Node::Node(const LoadedOptions& loaded, StopSignal* stop)
       bootstrap_(options_, stop, &lease_, cluster_file::ProcessEnvironment()),
       services_(&state_) {}
 
-// A caller ends before what it calls.
+// A caller ends before its callees.
 Node::~Node() {
   stop_.SetHook({});
   services_.StopListener();
@@ -211,8 +211,7 @@ Status Node::StartNetwork() {
   return OkStatus();
 }
 
-// Before the services: who asks meanwhile finds nobody, and hears of a node that is down, never of
-// records that are not there.
+// Comes before the services: clients meanwhile see a node that is down, never absent records.
 Status Node::ReadBack() {
   if (!bootstrap_.catalog().has_value()) return OkStatus();
   auto recovered = RecoverNode(cores_.get(), *bootstrap_.catalog());
@@ -330,7 +329,7 @@ void Node::Drain(const StopRequest& request, const std::string& reason) {
   }
   state_.map.Close();
   services_.StopListener();
-  // Before the port closes: the last daemon removes the folders of the others.
+  // Comes before the port closes: the last daemon removes the folders of all daemons.
   if (!bootstrap_.data_dir_given()) bootstrap_.identity().Release();
   services_.StopHost(Deadline::AfterMs(kCallsInProgressMs));
   if (request.failure.ok()) {

@@ -85,8 +85,8 @@ Status Node::BeginCluster() {
   if (!token.ok()) return token.status();
   file_->SetToken(*token);
   TP_RETURN_IF_ERROR(file_->WriteSecrets(cluster));
-  // Before the state names this node: a daemon that ends in between knows at its next start that
-  // the cluster is its own, though no file says so.
+  // Comes before the state names this node. If the daemon ends in between, its next start knows
+  // that the cluster is its own, although no file says it.
   if (bootstrap_.by_election()) {
     TP_RETURN_IF_ERROR(bootstrap_.identity().RememberCluster(cluster));
   }
@@ -109,8 +109,8 @@ Status Node::BeginCluster() {
   return election_->Start();
 }
 
-// A member that comes back is a candidate at once: the coordinator that it was to join may die, or
-// have died with all others.
+// A returning member is a candidate at once: its coordinator may die, or may be dead with all
+// nodes.
 Status Node::ServeElected() {
   Coordinator* const own = election_->coordinator();
   const std::string cluster = own != nullptr ? own->cluster_uuid() : bootstrap_.state_uuid();

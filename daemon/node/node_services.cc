@@ -54,7 +54,7 @@ Status NodeServices::Start(const NodeServicesOptions& options) {
   return StartHost(options);
 }
 
-// Before the host: services tell where the page is.
+// Comes before the host: services report the address of the page.
 Status NodeServices::StartListener(const NodeServicesOptions& options) {
   state_.metrics_url.clear();
   const bool is_remote = state_.options.metrics_remote;

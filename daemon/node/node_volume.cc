@@ -8,7 +8,7 @@
 namespace tidepool::daemon {
 namespace {
 
-constexpr std::uint64_t kBytesPerMemory = 4;  // Of a new file, where --nvm-size does not say.
+constexpr std::uint64_t kBytesPerMemory = 4;  // Size of a new file per memory, without --nvm-size.
 
 }  // namespace
 

@@ -16,17 +16,17 @@
 namespace tidepool::daemon {
 namespace {
 
-constexpr std::uint64_t kEverMs = 3'600'000;      // Of a wait that is begun again.
+constexpr std::uint64_t kEverMs = 3'600'000;      // Bound on a wait, which is then repeated.
 constexpr std::uint64_t kSecondCtrlCMs = 10'000;  // For the second Ctrl-C.
-constexpr int kSecondSignal = 3;                  // As kvd's exit code.
+constexpr int kSecondSignal = 3;                  // Equal to kvd's exit code.
 
 struct WatchedSignal {
   int number;
   const char* name;
-  bool ends;  // The others come from batch systems, which mean other programs.
+  bool ends;  // False: a batch system sends it, and means other programs.
 };
-// All signals whose default action ends a process, but for those of a crash. A failed write beyond
-// the limit of file sizes raises SIGXFSZ, too; the write then returns EFBIG.
+// All signals whose default action ends a process, except for crashes. A failed write beyond the
+// limit of file sizes raises SIGXFSZ too; the write then returns EFBIG.
 constexpr WatchedSignal kWatchedSignals[] = {
     {SIGINT, "SIGINT", true},        {SIGTERM, "SIGTERM", true},      {SIGQUIT, "SIGQUIT", true},
     {SIGHUP, "SIGHUP", false},       {SIGUSR1, "SIGUSR1", false},     {SIGUSR2, "SIGUSR2", false},
@@ -89,7 +89,7 @@ std::string SignalWatcher::reason() const { return SignalName(ended_by_); }
 bool SignalWatcher::Asks(int signal) {
   if (signal != SIGINT || !options_.is_on_terminal) return false;
   const std::uint64_t now_ns = Clock::Real().MonotonicNs();
-  if (now_ns < asked_until_ns_) return false;  // This one is the answer.
+  if (now_ns < asked_until_ns_) return false;  // This signal is the answer.
   std::string unsaved;
   {
     const std::lock_guard lock(mutex_);
@@ -120,8 +120,9 @@ void SignalWatcher::Stop(int signal) {
   stop_.Request({});
 }
 
-// A node that does not serve yet has nothing to keep, so it does not linger. While it does, SIGTERM
-// may come again: Slurm tells the processes of a step that its job ends, and so may srun.
+// A node that does not serve yet has no data to keep, so it does not linger. While it lingers,
+// SIGTERM may come again: both Slurm and srun may send it to the processes of a step at the end of
+// a job.
 void SignalWatcher::Run() {
   bool is_first = true;
   int lingers_for = 0;  // The signal, until the stop is requested.

@@ -1,5 +1,6 @@
 // A call that a node forwards to the coordinator. A receiver that is not the coordinator does not
-// forward it again: two nodes that take each other for the coordinator would do so for ever.
+// forward it again. Otherwise two nodes that take each other for the coordinator would forward for
+// ever.
 //
 //   services/namespaces_service, admin_service -> [routing/forwarded_call] -> the same service of
 //   another node

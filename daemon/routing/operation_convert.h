@@ -24,7 +24,7 @@ wire::Receipt FromProto(const v1::Receipt& from);
 // Returns a put of a record for Bulk.Load. Errors: kInvalidArgument.
 Result<wire::Operation> PutOf(const v1::Record& from);
 
-// Returns the Status of one operation with namespace and key for people.
+// Returns the Status of an operation with namespace and key for people.
 Status StatusOf(const OperationOutcome& outcome, std::string_view space, std::string_view key);
 
 }  // namespace tidepool::daemon

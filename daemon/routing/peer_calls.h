@@ -1,5 +1,5 @@
-// Operations on partitions of other nodes. Each partition's operations go to its owner in one call;
-// any number of calls are under way at once.
+// Operations on partitions of other nodes. A call carries a partition's operations to its owner.
+// Any number of calls are under way at the same time.
 //
 //   routing/request_router -> [peer_calls] => Data.Execute of the owner
 #pragma once
@@ -19,8 +19,8 @@
 
 namespace tidepool::daemon {
 
-// Used by one thread. `context` must outlive it. The destructor cancels calls whose end was not
-// taken.
+// Thread-safety: used by a single thread. `context` must outlive it. The destructor cancels
+// unfinished calls.
 class PeerCalls {
  public:
   using Outcome = Result<std::vector<OperationOutcome>>;
@@ -39,8 +39,8 @@ class PeerCalls {
                std::optional<Deadline> work_deadline, std::size_t tag);
   std::size_t under_way() const { return under_way_; }
 
-  // Waits until some call ends, at most until its deadline, and returns its tag. One outcome per
-  // operation. Errors of the outcome: the owner's refusals (see CoreGroup::Execute); kUnavailable,
+  // Waits until a call ends, at most until its deadline, and returns its tag. Each operation has an
+  // outcome. Errors of the outcome: the owner's refusals (see CoreGroup::Execute); kUnavailable,
   // kDeadlineExceeded (a read without an answer), kUnknown (a change without an answer).
   std::size_t Next(Outcome* outcome);
 

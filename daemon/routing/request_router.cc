@@ -111,9 +111,9 @@ Result<std::vector<OperationOutcome>> RequestRouter::ExecuteAt(
   return outcome;
 }
 
-// State of one Execute.
+// State of an Execute.
 struct RequestRouter::Batch {
-  // Operations of one partition that were sent to its owner.
+  // Operations of a partition that were sent to its owner.
   struct Part {
     std::vector<std::size_t> indices;
     Epoch known;  // Epoch of the map they were sent by.
@@ -121,7 +121,7 @@ struct RequestRouter::Batch {
     bool reserved = false;  // These bytes were set aside.
   };
   // Ends a part. Operations refused for an old map are sent again. Operations without room in the
-  // part's share get a second try with the room that the others left.
+  // part's share get a second try with the room that other parts left.
   void End(const Part& part, PeerCalls::Outcome result) {
     if (part.reserved) left_bytes += part.answer_bytes_max;
     if (part.reserved && result.ok()) MarkForLater(part, *result);
@@ -249,7 +249,7 @@ void RequestRouter::StartAll(Batch* batch) {
   // Order per key is kept, since a key's operations share a partition and stay in order there.
   struct OfPartition {
     std::vector<std::size_t> indices;
-    std::size_t once = 0;  // Operations whose answer cannot be had again.
+    std::size_t once = 0;  // Operations with an answer that cannot be repeated.
   };
   std::map<std::uint32_t, OfPartition> by_partition;
   std::size_t once = 0;

@@ -55,7 +55,7 @@ grpc::Status AdminService::GetConfig(grpc::ServerContext*, const v1::GetConfigRe
     to->set_value(option.value);
     to->set_source(std::string(OptionSourceName(option.source)));
     to->set_help(option.help);
-    // The one option that changes while the daemon runs.
+    // The only option that changes while the daemon runs.
     if (option.name == "log-level") to->set_value(std::string(log::LevelName(log::GetLevel())));
   }
   return grpc::Status::OK;
@@ -165,7 +165,7 @@ Status AdminService::StopCluster(const grpc::ServerContext& call, const v1::Stop
   const bool is_another = coordinator != nullptr && coordinator->id != node_.self();
   if (node_.ActingCoordinator() == nullptr && is_another && !IsForwarded(call) &&
       coordinator->state == placement::NodeState::kUp && node_.CheckAnswers(coordinator->id).ok()) {
-    // The coordinator goes last: it takes the connection file away when the others have left.
+    // The coordinator goes last: it removes the connection file after the other nodes have left.
     grpc::ClientContext context;
     node_.peers.Prepare(&context, deadline);
     MarkForwarded(&context);
@@ -198,7 +198,7 @@ void AdminService::StopOthers(Deadline deadline, v1::StopResponse* response) {
     grpc::ClientContext context;
     node_.peers.Prepare(&context, Sooner(deadline, kStopOneMs));
     v1::StopRequest request;
-    request.set_discard(true);  // What may be lost was found or given up for all nodes before.
+    request.set_discard(true);  // The possible losses were found or accepted for all nodes before.
     v1::StopResponse ignored;
     const auto stub = v1::Admin::NewStub(node_.peers.Get(other.control_address));
     outcomes[i] = convert::FromGrpc(stub->Stop(&context, request, &ignored), NodeText(other));

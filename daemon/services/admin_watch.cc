@@ -1,4 +1,4 @@
-// Admin's looks at what the cores note of single operations: the slow log, and hot keys.
+// Admin's views of single operations: the slow log, and hot keys.
 #include <algorithm>
 #include <memory>
 #include <utility>

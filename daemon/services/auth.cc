@@ -37,7 +37,7 @@ class ReflectionGuard final : public grpc::experimental::Interceptor {
     }
     if (!is_allowed_ &&
         methods->QueryInterceptionHookPoint(InterceptionHookPoints::POST_RECV_MESSAGE)) {
-      // The service reads messages of one type only, and an empty one asks for nothing.
+      // The service reads messages of a single type, and an empty message requests no data.
       if (void* message = methods->GetRecvMessage(); message != nullptr) {
         static_cast<google::protobuf::Message*>(message)->Clear();
       }
@@ -95,7 +95,7 @@ bool Authenticator::HasToken() const {
 grpc::Status Authenticator::Check(const grpc::ServerContextBase& call) const {
   const auto& metadata = call.client_metadata();
   const auto header = metadata.find(kHeader);
-  // Two headers would leave open which one counts.
+  // With two headers, the valid header would be ambiguous.
   const bool is_right =
       metadata.count(kHeader) == 1 && IsRight({header->second.data(), header->second.size()});
   if (is_right) {

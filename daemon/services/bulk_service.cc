@@ -23,16 +23,17 @@
 namespace tidepool::daemon {
 namespace {
 
-// Values of a scan above this are left out and read by key, as are those of one step beyond that.
+// Larger values of a scan are left out and read by key. Values of a step beyond this total are left
+// out too.
 constexpr std::size_t kScannedValueBytesMax = kCallValueBytesMax;
 constexpr std::size_t kScannedBytesMax = 2 * kCallValueBytesMax;
 constexpr std::uint64_t kScanRecords = 1'024;
 
-// A scan's place: {namespace id:4, partition:4, cursor:8}, and of an ordered namespace, whose
-// partitions may be split meanwhile, the key.
+// Position of a scan: {namespace id:4, partition:4, cursor:8}. In an ordered namespace the key
+// follows, because partitions may be split meanwhile.
 struct ScanHeader {
   std::uint32_t space = 0;
-  std::uint32_t partition = 0;  // Of an ordered namespace kBehindKey, kFromKey or kThrough.
+  std::uint32_t partition = 0;  // In an ordered namespace: kBehindKey, kFromKey or kThrough.
   std::uint64_t cursor = 0;
 };
 static_assert(sizeof(ScanHeader) == 16);
@@ -100,7 +101,7 @@ v1::MissingPart MissingPartOf(const placement::Node* owner, NodeId id, const Sta
   return missing;
 }
 
-// What a step of a scan asks its partition.
+// Returns the operation of a step on its partition.
 wire::Operation StepOf(const placement::Namespace& space, const v1::ScanPartitionRequest& request) {
   wire::Operation step;
   step.set(wire::Argument::kOperand, request.records_max());
@@ -139,12 +140,12 @@ bool IsInternal(Bytes key) {
   return role == convert::StagedRole::kManifest || role == convert::StagedRole::kPart;
 }
 
-// What a step has listed.
+// Listing of a step.
 struct Listing {
   OperationOutcome outcome;
   std::vector<wire::ListedRecord> matches;  // Views of `outcome`.
-  Bytes last_key;                           // Of all records.
-  // The number of records up to the last one that is wanted; 0 if there are not more than wanted.
+  Bytes last_key;                           // Last key of all records.
+  // Number of records up to the last wanted record; 0 if there are not more than wanted.
   std::uint64_t wanted_records = 0;
   std::uint64_t unreadable = 0;
 };
@@ -204,7 +205,7 @@ grpc::Status BulkService::Load(
       auto* failure = response.add_failures();
       failure->set_index(static_cast<std::uint32_t>(index));
       failure->mutable_status()->set_code(static_cast<std::uint32_t>(status.code()));
-      // The code says enough of so many failures.
+      // For this number of failures, the code suffices.
       std::string text = status.ToString();
       if (text_bytes + text.size() > kLoadTextBytesMax) return;
       text_bytes += text.size();
@@ -254,8 +255,8 @@ Status BulkService::ScanLocal(const placement::Namespace& space, std::uint32_t p
     listing.outcome = std::move(outcomes->front());
     TP_RETURN_IF_ERROR(StatusOf(listing.outcome, space.name, {}));
     TP_RETURN_IF_ERROR(ListMatches(space, request, &listing));
-    // More than wanted: once more, but only as far, since a cursor stands at the end of a step.
-    // Each time is shorter; keys of one hash cannot be parted.
+    // The step returned too many records. A cursor stands at the end of a step, so a shorter step
+    // runs again. Each retry is shorter; keys with equal hashes stay together.
     if (listing.wanted_records == 0 ||
         listing.wanted_records >= step.get(wire::Argument::kOperand)) {
       break;
@@ -343,7 +344,7 @@ grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest*
   while (!cursor.done(**space) && left > 0) {
     if (call->IsCancelled()) return grpc::Status(grpc::StatusCode::CANCELLED, "cancelled");
     v1::ScanPartitionRequest step;
-    // Most records may be passed over, so the limit cannot bound the step where there is a pattern.
+    // With a pattern the scan may skip most records, so the limit cannot bound the step.
     step.set_records_max(request->glob().empty() ? std::min(left, kScanRecords) : kScanRecords);
     step.set_matches_max(std::min(left, kScanRecords));
     step.set_cursor(cursor.at.cursor);
@@ -372,7 +373,7 @@ grpc::Status BulkService::Scan(grpc::ServerContext* call, const v1::ScanRequest*
       continue;
     }
     if (request->partial_ok() && stage::IsOfNode(status.code())) {
-      // A lost partition says nothing of the others of its node.
+      // A lost partition says nothing about the other partitions of its node.
       if (status.code() != StatusCode::kDataLoss) gone.emplace(owner, status);
       PassOver(**space, partition, &cursor);
       v1::ScanResponse passed;

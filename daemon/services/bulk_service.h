@@ -1,4 +1,4 @@
-// The Bulk service: loading, scanning, and values too large for one message.
+// The Bulk service: loading, scanning, and values too large for a message.
 //
 //   gRPC -> [services/bulk_service] -> request_router or local_values -> the owner's core
 #pragma once
@@ -8,7 +8,8 @@
 
 namespace tidepool::daemon {
 
-// Thread-safe; `router` must outlive it. Streams have no default deadline; each step has one.
+// Thread-safe; `router` must outlive it. Streams have no default deadline; each step has a
+// deadline.
 class BulkService final : public v1::Bulk::Service {
  public:
   explicit BulkService(RequestRouter* router) : router_(*router) {}

@@ -1,4 +1,4 @@
-// Values too large for one message, written and read as streams: here, or at the owner's daemon.
+// Values too large for a message, written and read as streams: here, or at the owner's daemon.
 #include <grpcpp/client_context.h>
 #include <grpcpp/support/sync_stream.h>
 

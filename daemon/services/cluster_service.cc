@@ -17,7 +17,7 @@ using convert::ToGrpc;
 // Inside the class, Status is the method.
 using ErrorStatus = tidepool::Status;
 
-// A name for people; longer ones and odd bytes have no use in a log.
+// Returns a name for people. Longer names and odd bytes have no use in a log.
 std::string CleanName(const std::string& name) {
   std::string clean = name.substr(0, 200);
   std::replace_if(
@@ -119,8 +119,8 @@ grpc::Status ClusterService::Attach(grpc::ServerContext* call, const v1::AttachR
   if (const auto joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
   AttachRequest attach;
   attach.worker_address = request->worker_address();
-  // A session of an earlier process is unknown here: the client gets a new one and learns by
-  // `resumed` that what it had not heard of ended unknown.
+  // A session of an earlier process is unknown here. The client gets a new session and learns by
+  // `resumed` that its unanswered changes ended unknown.
   if (request->incarnation() == node_.incarnation) attach.session = SessionId(request->session());
   attach.uncounted = request->uncounted();
   attach.client_name = CleanName(request->client_name());

@@ -41,7 +41,7 @@ void AddNamespaces(const placement::PlacementMap& map,
   }
 }
 
-// What keeps the cluster's state, and what is amiss with it.
+// Adds the store of the cluster's state, and its problems.
 void AddStore(const NodeState& node, const placement::PlacementMap& map,
               v1::StatusResponse* response) {
   response->set_store(node.session == nullptr ? "embedded" : node.session->Describe());

@@ -29,8 +29,8 @@ namespace {
 constexpr std::uint64_t kMsNs = 1'000'000;
 constexpr std::uint64_t kSilenceNs = 10'000 * kMsNs;
 constexpr std::uint64_t kStrangerNs = 60'000 * kMsNs;
-// A stranger that has sent nothing, or something, keeps its place for so long at least. A client
-// sends its first bytes at once, and the token with its first call.
+// Minimum time for which a stranger keeps its place after it connects or sends. A client sends its
+// first bytes at once, and the token with its first call.
 constexpr std::uint64_t kSilentPlaceNs = 50 * kMsNs;
 constexpr std::uint64_t kPlaceNs = 2'000 * kMsNs;
 constexpr std::uint64_t kFloodNs = 1'000 * kMsNs;
@@ -40,8 +40,7 @@ constexpr std::size_t kArrivingMax = 1'024;
 constexpr std::uint64_t kStrangersBytesMax = convert::kMessageBytesMax + (1u << 20);
 constexpr int kTickMs = 5;  // While a stranger has just sent something, or a place is missing.
 constexpr int kSlowTickMs = 250;  // While strangers are there.
-// The kernel asks a peer that says nothing for so long whether it is still there: its machine may
-// have gone without a word.
+// Silence after which the kernel probes a peer, whose machine may have vanished.
 constexpr int kKeepAliveS = 60;
 constexpr int kUserTimeoutMs = 120'000;
 
@@ -91,7 +90,7 @@ std::string GuardedPeerOf(const sockaddr_storage& address) {
   return std::string(text) + ":" + std::to_string(port);
 }
 
-// The same of gRPC's "ipv4:127.0.0.1:4410" or "ipv6:%5B::1%5D:4410".
+// Returns the same peer for gRPC's "ipv4:127.0.0.1:4410" or "ipv6:%5B::1%5D:4410".
 std::string GuardedPeerOf(const std::string& grpc_peer) {
   std::string peer = grpc_peer.substr(grpc_peer.find(':') + 1);
   for (const char* const bracket : {"%5B", "%5D", "[", "]"}) {
@@ -155,7 +154,8 @@ void ConnectionGuard::OnToken(const std::string& peer) {
   const std::string name = GuardedPeerOf(peer);
   const std::lock_guard lock(mutex_);
   if (!arriving_.empty()) arriving_.pop_front();
-  // An older connection of the same name has ended: the kernel gives a name to one at a time.
+  // An older connection of equal name has ended, because the kernel gives a name to a single
+  // connection.
   const auto found = std::find_if(strangers_.rbegin(), strangers_.rend(),
                                   [&](const Connection& each) { return each.peer == name; });
   if (found == strangers_.rend()) return;

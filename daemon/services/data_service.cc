@@ -102,7 +102,7 @@ grpc::Status DataService::Execute(grpc::ServerContext* call, const v1::ExecuteRe
                "ask for at most " + std::to_string(kCallOperationsMax)));
   }
   std::vector<wire::Operation> operations;
-  // Expected and new value, or function and argument, in one piece, as the wire has them.
+  // Expected and new value, or function and argument, concatenated like on the wire.
   std::vector<std::string> joined;
   joined.reserve(static_cast<std::size_t>(request->operations_size()));
   for (const v1::Operation& message : request->operations()) {

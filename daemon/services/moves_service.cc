@@ -55,8 +55,8 @@ class MovesGate final : public v1::Moves::Service, private Gate {
   v1::Moves::Service& inner_;
 };
 
-// Says how far it is, again and again: also while the move waits for somebody, so that a caller can
-// tell a slow move from a node that has stopped.
+// Reports progress repeatedly, also while the move waits, so that a caller can distinguish a slow
+// move from a stopped node.
 class ProgressWriter {
  public:
   explicit ProgressWriter(grpc::ServerWriter<v1::MovePartitionProgress>* writer)
@@ -74,7 +74,7 @@ class ProgressWriter {
     last_ = progress;
     writer_.Write(last_);
   }
-  // Writes nothing more. Returns what was written last.
+  // Ends the writing. Returns the last progress written.
   v1::MovePartitionProgress End() {
     {
       const std::lock_guard lock(mutex_);
@@ -105,7 +105,7 @@ Status Malformed(std::string_view what) {
   return Status(StatusCode::kInvalidArgument, "malformed " + std::string(what) + " request");
 }
 
-// What becomes a PartitionId and a Term must fit, or it would be those of another partition.
+// Checks that a PartitionId and a Term fit; truncated numbers would name another partition.
 template <typename Request>
 bool NamesPartition(const Request& request) {
   return request.namespace_id() <= limits::kNamespacesMax &&

@@ -1,4 +1,4 @@
-// Namespaces.Migrate: one partition after the other to one node, by their owners.
+// Namespaces.Migrate: the owners move the partitions to a node, one after the other.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -24,7 +24,7 @@ constexpr int kMigrateTries = 5;
 // The owner says how far it is each fifth of a second.
 constexpr std::chrono::seconds kSilenceMax(15);
 
-// Ends a call from whose other side nothing has come for too long.
+// Ends a call after too long a silence of the other side.
 class SilenceWatch {
  public:
   explicit SilenceWatch(grpc::ClientContext* call) : call_(*call) {}
@@ -172,8 +172,8 @@ Status Migration::MoveOnce(NamespaceId space_id, std::uint32_t partition, bool* 
   request.set_target_node(target_.value());
   request.set_hold_ms(request_.hold_ms());
   const placement::Node& owner = map->nodes[place.node.value()];
-  // No deadline: the owner's are enough, and while the owner cannot tell how it ended there is
-  // nothing to say. Its end, its silence, ours and the caller's end all end the call.
+  // No deadline: the owner has deadlines, and an unfinished move has no result to report. The call
+  // ends with the move, or when the owner, this node or the caller falls silent or ends.
   const std::unique_ptr<grpc::ClientContext> call = grpc::ClientContext::FromServerContext(caller_);
   node_.peers.Authorize(*call);
   SilenceWatch watch(call.get());

@@ -18,7 +18,7 @@ namespace {
 
 using convert::ToGrpc;
 
-// Before the caller's own deadline, so that it hears which node was too slow.
+// The answer comes before the caller's own deadline, and names the slow node.
 constexpr std::uint64_t kAnswerMs = 100;
 
 Deadline Before(Deadline deadline) {

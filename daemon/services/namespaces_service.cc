@@ -33,7 +33,7 @@ Result<wire::PrefilterSummary> SummaryOf(bool is_bloom, Bytes described) {
   return summary;
 }
 
-// Of the owner whose mark is oldest; 0 if one does not say.
+// Returns the time of the owner with the oldest checkpoint; 0 if an owner does not report it.
 std::uint64_t LastDurableAtMs(const placement::Namespace& space,
                               const std::vector<Result<v1::NodeStatusResponse>>& nodes) {
   std::uint64_t oldest_ms = UINT64_MAX;
@@ -44,7 +44,7 @@ std::uint64_t LastDurableAtMs(const placement::Namespace& space,
   return oldest_ms;
 }
 
-// Of the owners that have answered; nothing if none of them has devices.
+// Adds the residence of the owners that have answered; no value if none of them has devices.
 void AddResidence(const std::vector<Result<v1::NodeStatusResponse>>& nodes,
                   v1::DescribeNamespaceResponse* response) {
   v1::Residence sum;
@@ -112,7 +112,7 @@ Status NamespacesService::CheckFilterFits(Kind kind, const placement::NamespaceO
   const auto at = NodesFor(map->nodes, options.home);
   if (!at.ok()) return at.status();
   const auto places = SpreadPartitions(*at, PartitionsWanted(kind, options));
-  if (places.empty()) return OkStatus();  // What is wrong is said by who makes it.
+  if (places.empty()) return OkStatus();  // The creation itself reports the error.
   const auto shape = ShapeOfFilter(options.expected_items, options.false_positive_rate,
                                    static_cast<std::uint32_t>(places.size()));
   if (!shape.ok()) return shape.status();
@@ -207,7 +207,7 @@ grpc::Status NamespacesService::AcceptLoss(grpc::ServerContext* call,
 grpc::Status NamespacesService::List(grpc::ServerContext* call, const v1::ListNamespacesRequest*,
                                      v1::ListNamespacesResponse* response) {
   if (const Status joined = node_.CheckJoined(); !joined.ok()) return ToGrpc(joined);
-  // What another node has just made must be in the list.
+  // A namespace that another node has just made must be in the list.
   if (node_.ActingCoordinator() == nullptr) {
     node_.member.load()->Sync(
         Deadline(std::min(DeadlineOf(*call).at_ns(), Deadline::AfterMs(kInstallWaitMs).at_ns())));
@@ -241,7 +241,7 @@ void NamespacesService::DescribeFilter(const placement::Namespace& space, Deadli
     errors += summary->false_positive_rate;
     ++answered;
   }
-  // A value that is not there is as likely in one partition as in another.
+  // An absent value is equally likely in each partition.
   if (answered > 0) filter->set_false_positive_rate(errors / answered);
 }
 
@@ -261,7 +261,7 @@ grpc::Status NamespacesService::Describe(grpc::ServerContext* call,
   const auto nodes = CollectNodeStatus(&node_, *map, (*space)->id, deadline, /*residence=*/true);
   AddResidence(nodes, response);
   for (const auto& node : nodes) {
-    if (!node.ok()) continue;  // Its partitions show as down; what they hold is not known.
+    if (!node.ok()) continue;  // Its partitions show as down, and their contents are unknown.
     for (const auto& partition : node->partitions()) {
       if (partition.index() >= static_cast<std::uint32_t>(response->partitions_size())) continue;
       auto* entry = response->mutable_partitions(static_cast<int>(partition.index()));

@@ -19,7 +19,7 @@
 namespace tidepool::daemon {
 namespace {
 
-// Of looking where records are, beside all else that a status says.
+// Bound on the time to find the places of records, a part of the status.
 constexpr std::uint64_t kResidenceMs = 200;
 
 std::uint64_t ResidentBytes() {
@@ -62,7 +62,7 @@ void AddCores(const std::vector<CoreStats>& cores, v1::NodeStatusResponse* respo
     to->set_event_waiters(core.event_waiters);
     to->set_replies_awaiting_commit(core.replies_awaiting_commit);
     if (!core.answered) continue;
-    memory.set_limit_bytes(core.limit_bytes);  // Of the node: its cores share it.
+    memory.set_limit_bytes(core.limit_bytes);  // Limit of the node, which its cores share.
     memory.set_used_bytes(memory.used_bytes() + core.used_bytes);
     memory.set_live_bytes(memory.live_bytes() + core.live_bytes);
     memory.set_index_bytes(memory.index_bytes() + core.index_bytes);
@@ -115,7 +115,7 @@ void ToProto(const storage::Residence& from, v1::Residence* to) {
   to->set_sampled(from.sampled);
 }
 
-// Of all cores, one namespace.
+// Counts of a namespace on all cores.
 struct Counted {
   std::map<std::string_view, std::uint64_t> operations;
   std::uint64_t reads = 0;
@@ -159,7 +159,7 @@ void AddCounted(const Counted& from, v1::NamespaceStatus* to) {
   convert::ToProto(from.waits, to->mutable_waits());
 }
 
-// What the map knows of them, what the cores have counted, and where their records are.
+// Adds namespaces: facts of the map, counts of the cores, and the places of records.
 void DescribeNamespaces(NodeState* node, const placement::PlacementMap& map,
                         const std::vector<CoreStats>& cores, Deadline deadline,
                         v1::NodeStatusResponse* response) {
@@ -195,7 +195,7 @@ void AddNamespaces(const NodeState& node, const std::vector<PartitionStats>& par
     std::uint64_t changes = 0;
   };
   std::map<NamespaceId, Sum> sums;
-  // Those too whose partitions are elsewhere by now: what was counted here stays.
+  // Includes namespaces with partitions that have moved: their counts stay here.
   for (const CoreStats& core : cores) {
     for (const SpaceStats& space : core.spaces) sums[space.space];
   }
@@ -234,7 +234,7 @@ void AddResidence(CoreGroup* cores, NamespaceId space, Deadline deadline,
   }
 }
 
-// One call in progress.
+// A call in progress.
 struct Asked {
   std::size_t node = 0;
   grpc::ClientContext context;
@@ -317,7 +317,7 @@ std::map<NamespaceId, NamespaceTotals> TotalsOf(
     NodeState* node, const placement::PlacementMap& map,
     const std::vector<Result<v1::NodeStatusResponse>>& nodes) {
   std::map<NamespaceId, NamespaceTotals> all;
-  // Not with the answer of one node alone: the other counts are of the whole namespace.
+  // False for the answer of a single node: the other counts are of the whole namespace.
   bool all_answered = nodes.size() == map.nodes.size();
   bool on_devices = false;
   for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -20,17 +20,17 @@
 namespace tidepool::daemon {
 namespace {
 
-// Of calls that are in progress at once; more are refused with RESOURCE_EXHAUSTED instead of
-// exhausting the machine. Waiting for maps needs none.
+// Bound on calls in progress. Further calls are refused with RESOURCE_EXHAUSTED, so that the
+// machine is not exhausted. Calls that wait for maps need no thread.
 constexpr int kThreadsMax = 512;
-// So that no client, however many calls it leaves open on its connection, takes them all. The next
-// ones wait in the client for one of these to end, or for their deadline.
+// Bound per connection, so that no client takes all threads with open calls. Further calls wait in
+// the client until a call ends, or until their deadline.
 constexpr int kCallsPerConnectionMax = kThreadsMax / 2;
 constexpr int kHandshakeMs = 10'000;
 constexpr int kHeaderBytesMax = 16 * 1024;
 
-// What the messages in gRPC's buffers may take together; beyond it gRPC ends calls. The least is
-// two of the largest messages.
+// Returns the bound on messages in gRPC's buffers; beyond it gRPC ends calls. The least is two of
+// the largest messages.
 std::uint64_t BufferBytesMax(std::uint64_t memory_bytes) {
   return std::clamp<std::uint64_t>(memory_bytes / 16, 2ull * convert::kMessageBytesMax, 1ull << 30);
 }
@@ -68,7 +68,7 @@ Status ServiceHost::Listen(const std::string& address, std::uint32_t port,
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
           FilteredCredentials(tls, &filter_));
-  // Of strangers that connect and say nothing, 2 minutes by default.
+  // Time for strangers that connect and stay silent; gRPC's default is 2 minutes.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsPerConnectionMax);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kHeaderBytesMax);
@@ -117,7 +117,7 @@ void ServiceHost::Stop(Deadline deadline) {
   if (guard_ != nullptr) guard_->Close();
   server_->Shutdown(std::chrono::system_clock::now() + std::chrono::nanoseconds(deadline.LeftNs()));
   server_->Wait();
-  // No call is left that tells the guard something.
+  // No call is left that would notify the guard.
   server_.reset();
   authenticator_.Observe(nullptr);
   filter_.set_guard(nullptr);
@@ -127,7 +127,8 @@ void ServiceHost::Stop(Deadline deadline) {
 void RouteGrpcLog() {
   gpr_set_log_function(
       [](gpr_log_func_args* line) { log::Debug(std::string("grpc: ") + line->message); });
-  // Parsing comes before the token's check, so whoever reaches the port could fill the log.
+  // Parsing comes before the token's check, so any process that reaches the port could fill the
+  // log.
   google::protobuf::SetLogHandler(
       [](google::protobuf::LogLevel, const char*, int, const std::string& message) {
         log::Debug("protobuf: " + message);

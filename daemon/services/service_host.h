@@ -18,14 +18,14 @@
 
 namespace tidepool::daemon {
 
-// Start and Stop once each, from one thread; the rest from any thread.
+// Thread-safety: Start and Stop once each, from the same thread; the rest from any thread.
 class ServiceHost {
  public:
   // Listens on `interface` and `port` (0: any free port). Health is NOT_SERVING until SetHealth.
   // Uses TLS only, unless `tls` is null; reads it during this call only. `authenticator` and
   // everything in `services` must outlive it; `more` are further gates. `memory_bytes`: memory of
   // the node, which bounds gRPC's part.
-  // Errors: those of CheckPort, kUnavailable, kResourceExhausted (no descriptor, no thread).
+  // Errors: the errors of CheckPort, kUnavailable, kResourceExhausted (no descriptor, no thread).
   static Result<std::unique_ptr<ServiceHost>> Start(
       const NetworkInterface& interface, std::uint32_t port, const cluster_file::TlsIdentity* tls,
       std::uint64_t memory_bytes, Authenticator* authenticator, const GatedServices& services,

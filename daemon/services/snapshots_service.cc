@@ -80,13 +80,13 @@ grpc::Status SnapshotsService::LoadImages(grpc::ServerContext* call,
   const auto space = FindNamespace(request->namespace_(), request->namespace_id());
   if (!space.ok()) return convert::ToGrpc(space.status());
   const Status status = snapshot::LoadImages(&router_, **space, *request, ReportTo(call, writer));
-  // Whoever has asked is gone, or is ending the other parts too; else it does so itself, when it
-  // knows of all parts why.
+  // The caller is gone, or is ending the other parts too. Otherwise the caller drops the namespace
+  // when it knows the results of all parts.
   if (!status.ok() && call->IsCancelled()) Drop(**space);
   return convert::ToGrpc(status);
 }
 
-// Nobody may take a part for the whole.
+// Drops the namespace, so that no client takes a part for the whole.
 void SnapshotsService::Drop(const placement::Namespace& space) const {
   const placement::PlacementMapPtr map = router_.context().map();
   const placement::Node* self = map->FindNode(router_.context().self());

@@ -73,7 +73,7 @@ std::unique_ptr<grpc::Service> MakeStagingGate(const Authenticator* authenticato
 
 Result<std::shared_ptr<const placement::Namespace>> StagingService::FindNamespace(
     const std::string& name) const {
-  // It works on records, and keeps some of its own: scans of other kinds would show those.
+  // Staging works on records and keeps its own records. Scans of other kinds would show them.
   const auto find = [&] {
     return router_.FindNamespaceFor(name, "staging of files", MaskOf(Kind::kHash));
   };

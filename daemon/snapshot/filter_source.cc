@@ -6,12 +6,11 @@
 namespace tidepool::daemon::snapshot {
 namespace {
 
-// Blocks that others unite with for ever are sent again for ever: so many times, and this many for
-// each block that there is.
+// Bound on resends of blocks that keep changing: this number, and this number per block.
 constexpr std::uint64_t kAgainMin = 64;
 constexpr std::uint64_t kAgainTimes = 4;
 
-// Each byte is 0, as the one before it.
+// Returns false if the first byte is 0 and each further byte equals the byte before it.
 bool HasBits(Bytes block) {
   return block[0] != std::byte{} ||
          std::memcmp(block.data(), block.data() + 1, block.size() - 1) != 0;
@@ -51,7 +50,7 @@ std::uint64_t FilterSource::Next() {
 void FilterSource::Walk(storage::Partition& partition) {
   const storage::BlockFilter& filter = partition.bloom().filter();
   const std::size_t before = untaken_bytes();
-  // Untouched ones cost nothing but the look; others are read, whether they have bits or not.
+  // Untouched blocks cost only a look. Other blocks are read, with or without bits.
   std::size_t bytes_read = 0;
   for (std::uint64_t steps = 0; steps < kRecordsPerSlice && !HasSentAll(); ++steps) {
     if (std::max(untaken_bytes() - before, bytes_read) >= kBytesPerSlice) return;

@@ -15,7 +15,7 @@
 namespace tidepool::daemon::snapshot {
 namespace {
 
-// Of one task, some 100 us.
+// Blocks of a task of some 100 us.
 constexpr std::size_t kBlocksMax = 4;
 constexpr std::size_t kInsertsMax = 1'024;
 
@@ -101,7 +101,7 @@ class FilterTarget final : public ImageTarget {
  private:
   RequestRouter& router_;
   const placement::Namespace& space_;
-  placement::PartitionPlace place_;  // Of the present file.
+  placement::PartitionPlace place_;  // Place of the present file.
   std::uint32_t index_ = 0;
   std::shared_ptr<Batch> batch_ = std::make_shared<Batch>();
 };

@@ -111,7 +111,7 @@ Result<bool> ImageDecoder::Next(Bytes* rest, ImageItem* item) {
   return true;
 }
 
-// Also what an item of its kind must be.
+// Also checks the item against its kind.
 Status ImageDecoder::CheckOrder(const ImageItem& item) {
   using Kind = ImageItem::Kind;
   const Status damaged = Damaged("item " + std::to_string(items_) + " is out of order or bounds");

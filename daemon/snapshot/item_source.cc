@@ -14,10 +14,10 @@ using storage::LogRecordType;
 using storage::QueueItem;
 using storage::QueueStore;
 
-// Of a node of a std::set.
+// Size of a node of a std::set.
 constexpr std::size_t kPlaceBytes = 48;
-// The walk meets also what is pushed in front of it. Where that comes faster than it can be written
-// there is no end to it: so many bytes, and this many times what there was.
+// The walk also meets items pushed in front of it. If they come faster than they are written, the
+// walk has no end. Bounds: this number of bytes, and this multiple of the bytes at the begin.
 constexpr std::uint64_t kNewBytesMin = PartitionSource::kUntakenBytesMax;
 constexpr std::uint64_t kNewTimes = 4;
 
@@ -89,7 +89,7 @@ void ItemSource::Walk(storage::Partition& partition) {
     if (sending_.has_value()) {
       SendParts();
     } else if (!SendNext(queue)) {
-      // What stands here goes first: records that are fetched are kept for one slice only.
+      // Items that wait here go first: fetched records are kept for a single slice.
       if (store().blocked() && steps > 0) store().SkipWanted();
       return;
     }
@@ -130,7 +130,7 @@ bool ItemSource::SendNext(QueueStore& queue) {
   TP_CHECK(is_here);
   waiting_.erase(place);
   passed_ = std::max(passed_, place);
-  // One that is leased, too: over there nobody has it.
+  // Includes leased items, because no client has the lease after the restore.
   const bool has_expired = item.expiry_ms != 0 && item.expiry_ms <= store().NowMs();
   if (!has_expired) Send(place, item, queue);
   return true;
@@ -176,7 +176,7 @@ void ItemSource::SendParts() {
   sending_.reset();
 }
 
-// What comes next is fetched together.
+// Fetches the next items together.
 void ItemSource::WantAhead(QueueStore& queue) const {
   auto waiting = waiting_.begin();
   Place fresh;

@@ -17,16 +17,16 @@ namespace tidepool::daemon::snapshot {
 // Items never change, so the stream has each item at most once, and a kDelete for each sent item
 // that has left since. Leased and returned items stay.
 //
-// Order: items of equal priority go by id, so pushing them in stream order gives the same queue.
-// The walk goes by priority and id over fresh items, which the queue has in this order, and
-// delivered items, which wait in `waiting_`. Items pushed behind the walk also wait there and go
-// before its next step.
+// Order: items of equal priority go by id, so pushing them in stream order gives an equal queue.
+// The walk goes by priority and id over fresh items, which the queue has in this order. It also
+// meets delivered items, which wait in `waiting_`. Items pushed behind the walk also wait there and
+// go before its next step.
 //
 // Invariant: each item of the queue was sent, or is in waiting_, or is fresh and in front of the
 // walk, or is delivered and not found yet.
 //
 // Memory: besides the items, some 50 bytes per waiting item. Delivered items are few, because the
-// queue keeps them on the heap too; kUntakenBytesMax bounds the others.
+// queue keeps them on the heap too; kUntakenBytesMax bounds the other items.
 class ItemSource final : public PartitionSource, private storage::LogObserver {
  public:
   ItemSource(storage::CoreStore& store, PartitionId partition);

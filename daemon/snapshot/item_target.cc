@@ -29,8 +29,8 @@ Status StatusOfPush(const OperationOutcome& outcome) {
                 "delete something, or start the daemons with more --memory");
 }
 
-// What was removed stands behind what it was: so all removals are looked for first, and what they
-// are of is not pushed. Holds 8 bytes for each.
+// A removal comes after its item. So a first pass collects all removals, and their items are not
+// pushed. Holds 8 bytes for each removal.
 class ItemTarget final : public ImageTarget {
  public:
   ItemTarget(RequestRouter* router, const placement::Namespace& space)
@@ -110,7 +110,7 @@ class ItemTarget final : public ImageTarget {
     return Status(StatusCode::kDataLoss, "an item of it is none of this kind of namespace");
   }
 
-  // None: the item is not to be pushed.
+  // No value: the item is not to be pushed.
   std::optional<wire::Operation> PushOf(const ImageItem& item) {
     if (!std::exchange(is_sorted_, true)) std::sort(removed_.begin(), removed_.end());
     const storage::ItemKey key = storage::ItemKey::Of(item.key);
@@ -157,7 +157,7 @@ class ItemTarget final : public ImageTarget {
 
   RequestRouter& router_;
   const placement::Namespace& space_;
-  placement::PartitionPlace place_;  // Of the present file.
+  placement::PartitionPlace place_;  // Place of the present file.
   std::uint32_t index_ = 0;
   std::uint64_t taken_at_ms_ = 0;
   std::vector<std::uint64_t> removed_;  // Ids.

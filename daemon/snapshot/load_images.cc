@@ -59,7 +59,7 @@ class Loader {
     }
     ImageDecoder decoder;
     manifest::ContentHash hash;
-    // Room for the longest item and as much again: what is left of one piece begins the next.
+    // Room for the longest item and as much again: the rest of a piece begins the next piece.
     std::vector<std::byte> room(2 * kItemBytesMax);
     std::size_t held = 0;
     std::uint64_t bytes = 0;
@@ -96,7 +96,7 @@ class Loader {
                   "restore another snapshot");
   }
 
-  // All whole items. They are views of the room, so they are obeyed before it is used again.
+  // Takes all whole items. They are views of the room, so they are used before the next read.
   static Status TakeAll(ImageDecoder* decoder, Bytes* rest, ImageTarget* target, Pass pass) {
     for (;;) {
       ImageItem item;

@@ -9,8 +9,8 @@
 namespace tidepool::daemon::snapshot {
 namespace {
 
-// Large values that change while they are sent are sent again. Where they do so for ever there is
-// no end to it: so many, and this many times what the walk has found.
+// Large values that change during the sending are sent again. If they change for ever, the repeats
+// need a bound: this number, and this multiple of the values found by the walk.
 constexpr std::uint64_t kAgainMin = 64;
 constexpr std::uint64_t kAgainTimes = 4;
 
@@ -35,7 +35,8 @@ void RecordSource::AddAgain(Bytes key) {
   if (++large_again_ > kAgainMin + kAgainTimes * large_found_) Fail(StatusCode::kResourceExhausted);
 }
 
-// What has left by a split is another partition's, whose image would be undone by its removal here.
+// A record that has left by a split belongs to another partition. A removal here would undo it
+// there.
 bool RecordSource::Holds(storage::Partition& partition, Bytes key) const {
   return partition.kind() != Kind::kOrdered || partition.bounds().Holds(key);
 }
@@ -47,7 +48,7 @@ bool RecordSource::HasPassed(storage::Partition& partition, std::uint64_t hash) 
 void RecordSource::OnRecord(const storage::LogRecord& record) {
   if (!listening()) return;
   storage::Partition& partition = *Find();
-  // The walk will meet what it has not passed as it is then.
+  // The walk will meet a record that it has not passed, in its later state.
   if (!HasPassed(partition, record.hash) || !Holds(partition, record.key)) return;
   if (sending_.has_value() && sending_->key == AsText(record.key)) {
     Add({.kind = ImageItem::Kind::kLargeDrop});
@@ -89,7 +90,7 @@ void RecordSource::WalkSlice(storage::Partition& partition) {
   Bytes last_key;
   const storage::IterateResult result = partition.hash().Iterate(
       cursor_, kRecordsPerSlice, store().NowMs(), [&](const storage::RecordView& record) {
-        // Keys of one hash go together, or the cursor would not get past them.
+        // Keys with equal hashes go together. Otherwise the cursor could not pass them.
         if (untaken_bytes() - before > kBytesPerSlice && KeyHash(record.key) != KeyHash(last_key)) {
           return false;
         }
@@ -116,7 +117,7 @@ void RecordSource::WalkSlice(storage::Partition& partition) {
         return true;
       });
   if (result.unreadable > 0) return Fail(StatusCode::kDataLoss);
-  // What was visited beyond the count comes again.
+  // Records visited beyond the count come again.
   seen.resize(static_cast<std::size_t>(result.records));
   CutTo(seen.empty() ? before : seen.back().items_bytes,
         seen.empty() ? entries_before : seen.back().entries);
@@ -155,7 +156,7 @@ void RecordSource::BeginLarge(storage::Partition& partition) {
   const storage::HashOutcome ttl = records.Ttl(bytes, KeyHash(bytes), now_ms);
   const storage::HashOutcome found = records.Get(bytes, KeyHash(bytes), now_ms);
   if (store().blocked()) return;
-  // It may have been found expired, which OnRecord was told.
+  // It may have expired, and OnRecord was then notified.
   large_.erase(key);
   if (found.code != StatusCode::kOk) return;
   ImageItem begin;

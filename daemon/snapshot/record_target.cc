@@ -25,9 +25,8 @@ namespace {
 
 constexpr std::size_t kRecordBatchBytes = 1024 * 1024;
 
-// The entry of a staged file names the version of the file's record. A restored record gets another
-// version, so the entry that comes back names none: stage-out then compares the content's hash.
-// Returns nothing for all other records.
+// Returns a staged file's entry without the version of its record. A restored record gets another
+// version, so stage-out then compares the content's hash. Returns no value for all other records.
 std::optional<std::string> EntryWithoutVersion(const ImageItem& item) {
   if (!AsText(item.key).starts_with(convert::kManifestPrefix)) return std::nullopt;
   Result<manifest::Entry> entry = manifest::DecodeEntry(item.value);
@@ -55,7 +54,7 @@ class LargePut {
   LargePut& operator=(const LargePut&) = delete;
 
   const std::string& key() const { return key_; }
-  // What fails is told at the end.
+  // Failures are reported at the end.
   void Add(Bytes part) {
     for (std::size_t at = 0; open_ && at < part.size();) {
       const Bytes piece = part.subspan(at, std::min(part.size() - at, kCallValueBytesMax));
@@ -186,7 +185,7 @@ class RecordTarget final : public ImageTarget {
   RequestRouter& router_;
   const placement::Namespace& space_;
   const std::shared_ptr<grpc::Channel> self_;
-  std::uint64_t taken_at_ms_ = 0;  // Of the present file.
+  std::uint64_t taken_at_ms_ = 0;  // Time of the present file.
   std::vector<wire::Operation> batch_;
   std::size_t batch_bytes_ = 0;
   std::deque<std::string> entries_;  // Values of `batch_` that no item views.

@@ -20,7 +20,8 @@
 namespace tidepool::daemon::snapshot {
 namespace {
 
-// What the kernel holds of a file that is not on disk yet: so that its end is no long silence.
+// Bound on bytes that the kernel holds and that are not on disk yet, so that the file's end is
+// quick.
 constexpr std::uint64_t kUnsyncedBytesMax = 64 * 1024 * 1024;
 constexpr std::uint64_t kWriteReportNs = 200'000'000;
 
@@ -104,7 +105,7 @@ bool SeesProbe(const v1::WriteImagesRequest& request) {
   return access((request.directory() + "/" + request.probe_file()).c_str(), F_OK) == 0;
 }
 
-// Of the core, with the place where its slices are put.
+// Source on the core, with the destination of its slices.
 using SourcePtr = std::shared_ptr<std::unique_ptr<PartitionSource>>;
 
 class Writer {
@@ -156,7 +157,7 @@ class Writer {
     }
   }
 
-  // One slice, which ends when what it has seen is durable if the partition is.
+  // Asks for a slice. It ends when the seen changes are durable, if the partition is durable.
   Status Ask(std::uint32_t index, const std::shared_ptr<SourcePtr>& source,
              const std::shared_ptr<SourceSlice>& slice) {
     const placement::PartitionPlace& place = space_.partitions[index];
@@ -194,8 +195,8 @@ class Writer {
     return Tell();
   }
 
-  // A caller that fails removes its probe before it removes the images, and its call may be known
-  // to have ended here only later: who asks behind each new name leaves none.
+  // A failed caller removes its probe before it removes the images. Its call may be known to have
+  // ended only later. The probe is checked after each new name, so no image stays behind.
   Status CheckWanted() const { return SeesProbe(request_) ? OkStatus() : CallerGone(); }
 
   Status Tell() {
@@ -217,7 +218,7 @@ class Writer {
 
 Status WriteImages(const RequestRouter& router, const placement::Namespace& space,
                    const v1::WriteImagesRequest& request, const Report& report) {
-  // The caller's own name for it: nobody else makes one.
+  // A name of the caller's own, which no other process makes.
   if (request.probe_file().empty() || request.probe_file().find('/') != std::string::npos ||
       !SeesProbe(request)) {
     return Status(StatusCode::kFailedPrecondition,

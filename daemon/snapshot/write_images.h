@@ -1,5 +1,5 @@
 // This node's part of a snapshot: writes an image of each of its partitions, one after the other,
-// straight from the store into files.
+// directly from the store into files.
 //
 //   services/snapshots_service -> [write_images] -> partition_source (on the owner core), files
 #pragma once

@@ -12,7 +12,7 @@ constexpr std::uint64_t kRememberNs = 600'000'000'000;
 v1::ClaimStageResponse Claims::Take(NamespaceId space, const v1::ClaimStageRequest& request) {
   const std::lock_guard lock(mutex_);
   const std::uint64_t now_ns = clock_.MonotonicNs();
-  // What has ended stays for a while, for those who come late.
+  // Ended claims stay for a while, for late requests.
   std::erase_if(claims_,
                 [&](const auto& entry) { return entry.second.ends_ns + kRememberNs <= now_ns; });
   v1::ClaimStageResponse response;
@@ -20,7 +20,7 @@ v1::ClaimStageResponse Claims::Take(NamespaceId space, const v1::ClaimStageReque
   const bool known = found != claims_.end();
   const bool own = known && found->second.holder.job() == request.job();
   const bool held = known && found->second.ends_ns > now_ns;
-  // A late renewal must not revive what the same job has released.
+  // A late renewal must not revive a claim that the job has released.
   const bool revives = own && found->second.released && request.renew();
   const bool refused =
       !own && (held || request.release() ||
@@ -31,7 +31,7 @@ v1::ClaimStageResponse Claims::Take(NamespaceId space, const v1::ClaimStageReque
   }
   response.set_granted(true);
   if (request.release()) {
-    // Remembered, so that a renewal by a job that overlapped with this one is refused.
+    // Kept, so that a renewal by an overlapping job is refused.
     found->second.ends_ns = now_ns;
     found->second.released = true;
   } else {

@@ -210,7 +210,7 @@ Result<v1::ClaimStageResponse> ClusterView::ClaimOnce(const v1::ClaimStageReques
     grpc::ClientContext call;
     Prepare(router_, by.LeftMs(), &call);
     v1::ClaimStageResponse response;
-    // Of this node too: it is the rarest of calls.
+    // Also calls this node by gRPC, because the call is very rare.
     const auto stub = v1::Staging::NewStub(router_.context().channel(keeper));
     TP_RETURN_IF_ERROR(
         convert::FromGrpc(stub->Claim(&call, claim, &response), stage::Describe(keeper)));

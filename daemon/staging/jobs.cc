@@ -36,7 +36,7 @@ Status CheckRequest(const v1::StartStageRequest& request) {
   return OkStatus();
 }
 
-// The same arguments are the same job, whatever the probe is called this time.
+// True if the arguments describe one job; the name of the probe may differ.
 bool IsSame(const v1::StartStageRequest& a, const v1::StartStageRequest& b) {
   return a.direction() == b.direction() && a.namespace_() == b.namespace_() &&
          a.directory() == b.directory() && a.checksum() == b.checksum() &&
@@ -78,7 +78,7 @@ Result<std::shared_ptr<Job>> Jobs::FindSame(const v1::StartStageRequest& request
 Result<v1::StartStageResponse> Jobs::Start(const v1::StartStageRequest& asked) {
   TP_RETURN_IF_ERROR(CheckRequest(asked));
   v1::StartStageRequest request = asked;
-  // One directory has one name, whatever links lead to it.
+  // A directory has a single real name, whatever links lead to it.
   if (char* real = realpath(asked.directory().c_str(), nullptr); real != nullptr) {
     request.set_directory(real);
     std::free(real);
@@ -117,7 +117,7 @@ Result<v1::StartStageResponse> Jobs::Start(const v1::StartStageRequest& asked) {
     if (!same.ok()) return same.status();
     if (*same != nullptr) return attach(*same);
     job = std::make_shared<Job>(stage::RandomJobId(), request, &router_, &saved_, *space);
-    // Before it has the claim: who is sent here because of that finds it.
+    // Comes before the claim: callers that are sent here by the claim find the job.
     jobs_.push_front(job);
     std::size_t ended = 0;
     std::erase_if(jobs_,
@@ -125,7 +125,7 @@ Result<v1::StartStageResponse> Jobs::Start(const v1::StartStageRequest& asked) {
   }
   if (const Status claimed = job->Claim(); !claimed.ok()) {
     const std::lock_guard lock(mutex_);
-    // Who attached meanwhile asks for it by its name, and learns how it has ended.
+    // Callers that attached meanwhile ask for it by its name, and learn its end.
     if (!job->attached()) std::erase(jobs_, job);
     const v1::ClaimStageRequest& holder = job->holder();
     if (holder.control_address().empty() || !IsSame(holder.request(), request)) return claimed;

@@ -1,5 +1,5 @@
-// The jobs that this node coordinates: running jobs and the last ended jobs, so that a caller who
-// was away still learns the outcome.
+// The jobs that this node coordinates: running jobs and the last ended jobs. A caller who was away
+// thus still learns the outcome.
 //
 //   services/staging_service -> [jobs] -> job
 #pragma once

@@ -20,12 +20,12 @@ using manifest::EntryType;
 
 constexpr std::size_t kItemsPerMessage = 256;
 constexpr std::size_t kBytesPerMessage = 1024 * 1024;
-// One task: about 100 us of the core's time.
+// Records of a task: about 100 us of the core's time.
 constexpr std::uint64_t kRecordsPerTask = 256;
 
 Deadline WalkDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
 
-// One step of walking a partition; owned by its task.
+// A step of the walk over a partition; owned by its task.
 struct Step {
   PartitionId partition;
   Term term;
@@ -35,7 +35,7 @@ struct Step {
   bool served = false;
   struct Found {
     std::string key;
-    std::string value;  // Of manifest records only.
+    std::string value;  // Only for manifest records.
     Lsn version;
     std::uint64_t value_bytes = 0;
   };
@@ -77,14 +77,14 @@ void RunStep(Core& core, Step& step) {
         step.found.push_back(std::move(found));
         return true;
       });
-  // Keys of one hash that were visited beyond the count come again.
+  // Keys with equal hashes that were visited beyond the count come again.
   step.found.resize(static_cast<std::size_t>(result.records));
   step.cursor = result.cursor;
   step.done = result.done;
   step.unreadable += result.unreadable;
 }
 
-// Entries and content of one partition, matched by key.
+// Entries and content of a partition, matched by key.
 struct Held {
   bool has_entry = false;
   Entry entry;
@@ -198,8 +198,8 @@ class Lister {
     item->set_path(key);
     item->set_fresh(!unchanged);
     item->set_bytes(held.has_data ? held.bytes : 0);
-    // A record beside a file in parts may be all of a new content, or what an append has begun, so
-    // nobody can say which of the two is meant: the entry goes out as it is, and fresh.
+    // A record beside a file in parts may be new content, or the begin of an append. The intent is
+    // ambiguous, so the entry goes out unchanged and fresh.
     const bool hides_parts = held.has_data && !held.entry.parts.empty();
     if (!unchanged && !hides_parts) {
       const bool was_file = held.has_entry && held.entry.type == EntryType::kFile;
@@ -214,7 +214,7 @@ class Lister {
   }
 
   Status EmitPart(const convert::StagedKey& staged, const Held& held) {
-    // A part whose content somebody deleted by key still has its entry.
+    // A part that was deleted by key still has its entry.
     if (!held.has_data && !held.has_entry) return OkStatus();
     if (held.has_data) ++summary_.parts;
     if (what_ != v1::ListPartRequest::WHAT_LARGE) return OkStatus();

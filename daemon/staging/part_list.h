@@ -1,4 +1,4 @@
-// One node's part of a namespace as files: its manifest entries, and records without an entry.
+// A node's part of a namespace as files: its manifest entries, and records without an entry.
 //
 //   cluster_view (same node) or Staging.ListPart -> [part_list] -> storage/hash_store
 #pragma once
@@ -11,9 +11,9 @@
 
 namespace tidepool::daemon::staging {
 
-// Calls `take` with batches of at most 256 items, the last with done = true. The order has no
-// meaning. Omits entries whose content was deleted by key. Content written by key has fresh = true,
-// mode 0644 (or the mode of the replaced file) and the present time.
+// Calls `take` with batches of at most 256 items, the last batch with done = true. The order has no
+// meaning. Omits entries with content that was deleted by key. Content written by key has fresh =
+// true, mode 0644 (or the mode of the replaced file) and the present time.
 // Errors: kUnavailable (a partition of this node is not served), kDeadlineExceeded, kCancelled
 // (`take` returned false), kDataLoss (unreadable records, or a partition has lost its data; with
 // request.skip_lost() these are skipped).

@@ -98,12 +98,13 @@ class RemotePart final : public stage::PartLink {
       done_ = progress.done();
       report_(progress);
     }
-    // Before anybody hears of the end and cancels what is left: a cancelled call forgets its cause.
+    // Finish comes before other threads hear of the end and cancel the rest: a cancelled call
+    // forgets its cause.
     how_ = stream_->Finish();
     ended_();
   }
 
-  // Ends a call to a node that hangs, also one that is stuck in a Write.
+  // Ends a call to a node that hangs, also during a Write.
   void Watch() {
     std::unique_lock lock(mutex_);
     while (!over_) {

@@ -17,7 +17,7 @@ using stage::StagedRecord;
 constexpr const char* kMakeRoom = "delete something, or start the daemons with more --memory";
 
 Deadline CallDeadline() { return Deadline::AfterMs(limits::kCallTimeoutMs); }
-// Of a step that may have to wait for room in memory: a job has no deadline of its own.
+// Deadline of a step that may wait for room in memory: a job has no deadline.
 Deadline RoomCallDeadline() { return Deadline::AfterMs(limits::kRoomTimeoutMs); }
 
 Status StatusOfCode(StatusCode code) {
@@ -71,7 +71,7 @@ StatusCode StoreOne(Core& core, storage::HashStore& store, std::uint64_t now_ms,
   const Bytes key = AsBytes(record->key);
   const std::string manifest_key = manifest::ManifestKey(record->key);
   const Bytes about = AsBytes(manifest_key);
-  // What is on a device is met before anything has changed.
+  // Records on a device are met before any change.
   store.Touch(key, KeyHash(key));
   store.Touch(about, KeyHash(about));
   if (core.store().blocked()) return StatusCode::kUnavailable;
@@ -104,7 +104,7 @@ StatusCode StoreOne(Core& core, storage::HashStore& store, std::uint64_t now_ms,
 // Owned by its task, which may run after the caller has given up.
 struct CoreBatch {
   std::vector<StagedRecord> records;
-  std::vector<PartitionId> partitions;  // Of each record, with its term.
+  std::vector<PartitionId> partitions;  // Partition of each record, with its term.
   std::vector<Term> terms;
   std::vector<std::string> entry_bytes;
   bool store = false;
@@ -112,7 +112,7 @@ struct CoreBatch {
   std::uint64_t changes = 0;
   // How far it has come: a run that has to wait for a device, or for room, is followed by another.
   std::size_t done = 0;
-  bool data_stored = false;  // Of the record at `done`.
+  bool data_stored = false;  // Concerns the record at `done`.
 };
 
 // False: it has met a record on a device, or no memory while some is on its way. True, with the
@@ -125,7 +125,7 @@ bool IsOver(Core& core, StatusCode* code) {
   return lost != StatusCode::kOk;
 }
 
-// The record at hand has to be read first: with it those behind it are.
+// Reads the current record and the following records together.
 void ReadAhead(Core& core, const CoreBatch& batch) {
   const Ownership& ownership = core.dispatcher().ownership();
   for (std::size_t i = batch.done + 1; i < batch.records.size(); ++i) {
@@ -293,7 +293,7 @@ void StoreAccess::RunOnCore(CoreId core, std::vector<std::pair<StagedRecord*, Pl
     record = std::move(batch->records[i]);
     if (store || !record.has_entry) continue;
     auto entry = manifest::DecodeEntry(AsBytes(batch->entry_bytes[i]));
-    record.has_entry = entry.ok();  // One of another version counts as none.
+    record.has_entry = entry.ok();  // An entry of another version counts as absent.
     if (entry.ok()) record.entry = *std::move(entry);
   }
 }

@@ -1,4 +1,4 @@
-// The store's side of staging on this node: one task per core and batch, so that owner cores stay
+// The store's side of staging on this node: a task per core and batch, so that owner cores stay
 // responsive.
 //
 //   part_in, part_out -> [store_access] -> core_group, local_values -> storage/hash_store

@@ -35,8 +35,8 @@ bool TakeScheme(std::string_view scheme, std::string_view* header) {
 
 AccessVerdict Access::Check(std::string_view host, std::string_view authorization) const {
   if (is_token_ == nullptr) {
-    // A page whose name its owner lets point to 127.0.0.1 for a moment is taken by the browser for
-    // the same site as this one, and could read it. It gives itself away by its name.
+    // A page's owner may point its name to 127.0.0.1 for a moment. The browser then takes it for
+    // the site of this page, and it could read this page. Its name gives it away.
     constexpr std::array<std::string_view, 3> kOwn = {"127.0.0.1", "localhost", "[::1]"};
     const std::string_view name = WithoutPort(host);
     const bool is_own = host.empty() || std::find(kOwn.begin(), kOwn.end(), name) != kOwn.end();

@@ -44,7 +44,7 @@ PageAnswer Plain(int code, std::string text) {
   return {code, "text/plain; charset=utf-8", std::move(text)};
 }
 
-// One that the loop may end.
+// A connection that the loop may end.
 class Connection {
  public:
   virtual ~Connection() = default;
@@ -55,7 +55,7 @@ using Connections = std::list<std::weak_ptr<Connection>>;
 using PlainStream = beast::tcp_stream;
 using TlsStream = beast::ssl_stream<beast::tcp_stream>;
 
-// What all connections of a listener have in common.
+// Common data of all connections of a listener.
 struct Common {
   Access access;
   PageHandler handler;
@@ -81,7 +81,7 @@ PageAnswer AnswerTo(const http::request<http::empty_body>& request, const Common
   return common.handler(target.substr(0, target.find('?')));
 }
 
-// A request and its answer. Lives as long as one of its calls is under way.
+// A request and its answer. Lives as long as a call of it is under way.
 template <typename Stream>
 class Exchange final : public Connection, public std::enable_shared_from_this<Exchange<Stream>> {
  public:
@@ -212,7 +212,7 @@ class Listener::Loop {
         try {
           context_.run();
         } catch (const std::exception& error) {
-          // Of one connection, which is gone with it.
+          // An error of a single connection, which is gone with it.
           log::Warn(std::string("metrics listener: ") + error.what());
         }
       }
@@ -242,7 +242,8 @@ class Listener::Loop {
 
   void Serve(Tcp::socket socket) {
     Connections& all = common_.connections;
-    // An ended one goes when its calls have heard of it: it must not be the oldest until then.
+    // An ended connection goes when its calls have heard of the end. Until then it must not be the
+    // oldest.
     if (all.size() >= kConnectionsMax) {
       if (const auto oldest = all.front().lock()) oldest->End();
       all.splice(all.end(), all, all.begin());

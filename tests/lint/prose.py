@@ -22,35 +22,53 @@ OPENING = re.compile(r"^(Of|What|Who|Whose|The same|As|Else|So|Such|None|One)\b"
 
 # Vague pronouns per 1,000 words, forbidden openings in percent of the sentences, words per sentence.
 GOALS = {"vague": 20.0, "openings": 8.0, "length": 18.0}
-ALWAYS_AT_GOAL = ("headers", "proto", "pages")
+ALWAYS_AT_GOAL = ("headers", "C headers", "proto", "pages")
+SOURCES = tree.CXX + (".c",)
 # A measure may move by so much before the ratchet is called stale: a single sentence must not fail the lint.
 SLACK = {"vague": 1.5, "openings": 1.5, "length": 1.0}
 
 
 def group_of(path):
-    """'headers', 'proto' and 'pages' are groups; the rest is grouped by its top two folders."""
+    """'headers', 'C headers', 'proto' and 'pages' are groups; the rest is grouped by its top two folders."""
     if path.endswith(".md"):
         return "pages"
     if path.endswith(".proto"):
         return "proto" if path.startswith("proto/") else None
+    if path.startswith("client/include/tidepool/c/"):
+        return "C headers"
     if path.startswith("client/include/"):
         return "headers"
-    if not path.endswith(tree.CXX):
+    if not path.endswith(SOURCES):
         return None
     parts = path.split("/")
     return "/".join(parts[:2]) if len(parts) > 2 and parts[0] != "tests" else parts[0]
+
+
+def comments_of(text):
+    """(number, text) of each line of a comment. A /* */ within a line of code names an argument: no prose."""
+    in_block = False
+    for number, line in enumerate(text.splitlines()):
+        if in_block:
+            comment = re.match(r"\s*(?:\*(?!/) ?)?(.*?)(\*/|$)", line)
+            in_block = not comment.group(2)
+        elif block := re.search(r"^\s*/\*+ ?(.*?)(\*/|$)|\s/\*+ ?((?:(?!\*/).)*)(\*/\s*$|$)", line):
+            comment = re.match(r"(.*)", block.group(1) or block.group(3) or "")
+            in_block = not (block.group(2) or block.group(4))
+        else:
+            comment = re.search(r"(?:^|\s)//+ ?(.*)", line)
+        if comment is not None:
+            yield number, comment.group(1)
 
 
 def prose_of(path, text):
     """The comments of a source, or the paragraphs and list items of a page, as one string."""
     if not path.endswith(".md"):
         blocks, last = [], -2
-        for number, line in enumerate(text.splitlines()):
-            comment = re.search(r"(?:^|\s)//+ ?(.*)", line)
-            if comment is None or "->" in line or "=>" in line:
+        for number, comment in comments_of(text):
+            if "->" in comment or "=>" in comment:
                 continue
             # Comments that do not touch are sentences of their own.
-            blocks.append(("" if number == last + 1 else "\n") + comment.group(1))
+            blocks.append(("" if number == last + 1 else "\n") + comment)
             last = number
         return " ".join(blocks)
     lines, fenced = [], False
@@ -85,7 +103,7 @@ def measure(proses):
 
 def measured():
     proses = {}
-    for path in tree.files(endings=tree.CXX + (".proto", ".md")):
+    for path in tree.files(endings=SOURCES + (".proto", ".md")):
         group = group_of(path)
         if group is not None:
             proses.setdefault(group, []).append(prose_of(path, tree.read(path)))
@@ -122,7 +140,7 @@ def update():
 def worst(group):
     """Prints the 30 sentences of a group that are furthest from the rules."""
     found = []
-    for path in tree.files(endings=tree.CXX + (".proto", ".md")):
+    for path in tree.files(endings=SOURCES + (".proto", ".md")):
         if group_of(path) == group:
             for sentence in sentences_of(prose_of(path, tree.read(path))):
                 score = (2 * len(VAGUE.findall(sentence)) + 3 * bool(OPENING.match(sentence)) +
@@ -137,6 +155,9 @@ def self_test():
     assert bad["vague"] > 300 and bad["openings"] == 100.0, bad
     good = measure([prose_of("a.h", "// Returns the value of the key.\nint Get();  // The caller owns the result.\n")])
     assert good == {"vague": 0.0, "openings": 0.0, "length": 5.5}, good
+    block = "/* Returns a value.\n * Of what is told. */\nint Get(int /*key*/ k); /* For who. */\nint x = f(/*none=*/1);\n"
+    assert prose_of("a.h", block).split() == "Returns a value. Of what is told. For who.".split(), prose_of("a.h", block)
+    assert group_of("client/include/tidepool/c/map.h") == "C headers" and group_of("tests/client/c/maps.c") == "tests"
     page = prose_of("a.md", "# What\n\nThe daemon starts.\n\n```\nwhat who\n```\n| what |\n- One item is listed here\n")
     assert measure([page])["vague"] > 0 and "who" not in page, page
     assert compare({"x": {"vague": 40.0}}, {"x": {"vague": 30.0}})
