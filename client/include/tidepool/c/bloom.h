@@ -2,7 +2,7 @@
  *
  * A filter is made with expected_items and false_positive_rate. It may take a new value for a known
  * one, at that rate; it never errs the other way. Values have at most 16,384 bytes, and cannot be
- * removed or listed. Operations may end as those of map.h. */
+ * removed or listed. Operations have the errors of map.h. */
 #pragma once
 
 #include "tidepool/c/client.h"
@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* Inserts a value and stores 1 if it is new, else 0; `is_new` may be NULL. At most one caller is
- * told that a value is new. Async: tidepool_future_bool. */
+/* Inserts a value and stores 1 if it is new, else 0; `is_new` may be NULL. A value is new to at
+ * most one caller. Async: tidepool_future_bool. */
 TIDEPOOL_C_API tidepool_code tidepool_bloom_insert(const tidepool_namespace* filter,
                                                    const void* value, size_t value_bytes,
                                                    const tidepool_call_options* options,
@@ -31,7 +31,7 @@ TIDEPOOL_C_API tidepool_code tidepool_bloom_contains_async(const tidepool_namesp
                                                            const void* value, size_t value_bytes,
                                                            const tidepool_call_options* options,
                                                            tidepool_future** future);
-/* The same for many values: tidepool_batch_number is 1 or 0. Return the first failure. `batch` may
+/* Forms for many values: tidepool_batch_number is 1 or 0. Return the first failure. `batch` may
  * be NULL for inserts. Async: tidepool_future_batch. */
 TIDEPOOL_C_API tidepool_code tidepool_bloom_multi_insert(const tidepool_namespace* filter,
                                                          const tidepool_bytes* values, size_t count,
@@ -60,11 +60,11 @@ TIDEPOOL_C_API tidepool_code tidepool_bloom_union(const tidepool_namespace* filt
 
 typedef struct tidepool_bloom_estimate {
   double items;               /* Distinct values inserted; good to about 1 %. */
-  double false_positive_rate; /* As it is now. */
-  uint64_t bytes;             /* Of the cluster's memory. */
+  double false_positive_rate; /* The present rate. */
+  uint64_t bytes;             /* Memory of the cluster. */
   uint64_t bits_set;
 } tidepool_bloom_estimate;
-/* Estimates what the filter holds, from its bits. Async: tidepool_future_estimate. */
+/* Estimates the content of the filter from its bits. Async: tidepool_future_estimate. */
 TIDEPOOL_C_API tidepool_code tidepool_bloom_get_estimate(const tidepool_namespace* filter,
                                                          const tidepool_call_options* options,
                                                          tidepool_bloom_estimate* estimate);
@@ -82,7 +82,7 @@ typedef struct tidepool_bloom_copy tidepool_bloom_copy;
 TIDEPOOL_C_API tidepool_code tidepool_bloom_download(const tidepool_namespace* filter,
                                                      const tidepool_call_options* options,
                                                      tidepool_bloom_copy** copy);
-/* Stores 0 if the value was surely not inserted before the download began. Asks nobody. */
+/* Stores 0 if the value was surely not inserted before the download began. Sends nothing. */
 TIDEPOOL_C_API tidepool_code tidepool_bloom_copy_contains(const tidepool_bloom_copy* copy,
                                                           const void* value, size_t value_bytes,
                                                           int* known);

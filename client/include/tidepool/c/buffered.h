@@ -18,7 +18,7 @@ extern "C" {
  * effect in the order of their calls. Their outcomes are known after tidepool_buffered_flush. */
 typedef struct tidepool_buffered tidepool_buffered;
 
-/* Who merges operations into what travels between machines. */
+/* The place where operations are merged into messages between machines. */
 typedef enum tidepool_aggregation {
   TIDEPOOL_AGGREGATE_AUTO = 0,
   TIDEPOOL_AGGREGATE_CLIENT = 1,
@@ -28,11 +28,11 @@ typedef enum tidepool_aggregation {
 /* Values outside of a range count as its nearest end. */
 typedef struct tidepool_buffered_options {
   size_t struct_bytes;
-  uint64_t timeout_ms;     /* Of each buffer, from its sending on. */
+  uint64_t timeout_ms;     /* Per buffer, from its sending on. */
   uint64_t age_max_ms;     /* A buffer of this age is sent. 0: 100. TIDEPOOL_FOR_EVER: no matter. */
-  uint32_t operations_max; /* A buffer of so many operations is sent. 0: 1,024, the most. */
-  uint32_t bytes_max;      /* A buffer of so many bytes is sent. 0: 57,344, the most. */
-  uint32_t buffers_in_flight; /* Of each core, at most 64. 0: 4. A full buffer waits. */
+  uint32_t operations_max; /* A buffer is sent at this number. 0: 1,024, the most. */
+  uint32_t bytes_max;      /* A buffer is sent at this size. 0: 57,344, the most. */
+  uint32_t buffers_in_flight; /* Per core, at most 64. 0: 4. A full buffer waits. */
   tidepool_aggregation aggregation;
 } tidepool_buffered_options;
 #define TIDEPOOL_BUFFERED_OPTIONS_INIT TIDEPOOL_OPTIONS_INIT_(tidepool_buffered_options)
@@ -74,17 +74,17 @@ TIDEPOOL_C_API tidepool_code tidepool_buffered_push(tidepool_buffered* buffered,
                                                     const void* value, size_t value_bytes,
                                                     uint64_t ttl_ms);
 
-/* Sends what is collected and waits until all of it has ended. Returns TIDEPOOL_OK if every
- * operation since the last flush took effect, else the first failure, with their number in the
- * text. */
+/* Sends the collected operations and waits until all of them have ended. Returns TIDEPOOL_OK if
+ * every operation since the last flush took effect, else the first failure, with their number in
+ * the text. */
 TIDEPOOL_C_API tidepool_code tidepool_buffered_flush(tidepool_buffered* buffered);
 /* Sends buffers that are too old and takes answers in. Does not wait. */
 TIDEPOOL_C_API tidepool_code tidepool_buffered_progress(tidepool_buffered* buffered);
 
-/* One operation that did not take effect, or perhaps did not (TIDEPOOL_UNKNOWN). */
+/* An operation that did not take effect, or perhaps did not (TIDEPOOL_UNKNOWN). */
 typedef struct tidepool_buffered_failure {
-  tidepool_bytes key; /* Of a queue the item's value, up to 32 KiB. Valid until the next flush. */
-  uint64_t item;      /* Of a queue: the number of the push since the last flush, from 0. */
+  tidepool_bytes key; /* For a queue the item's value, up to 32 KiB. Valid until the next flush. */
+  uint64_t item;      /* For a queue: the number of the push since the last flush, from 0. */
   tidepool_code code;
   int reserved;
 } tidepool_buffered_failure;

@@ -1,4 +1,4 @@
-/* Chains: several operations on keys of one partition that nobody sees half of.
+/* Chains: several operations on keys of one partition, atomic for every reader.
  *
  *   tidepool_chain* chain;
  *   int taken;
@@ -75,7 +75,7 @@ TIDEPOOL_C_API tidepool_code tidepool_chain_expire(tidepool_chain* chain, const 
 TIDEPOOL_C_API tidepool_code tidepool_chain_ttl(tidepool_chain* chain, const void* key,
                                                 size_t key_bytes, int* step);
 
-/* What a condition asks of an earlier step. A step that was left out passes none of them. */
+/* Condition on an earlier step. A step that was left out meets no condition. */
 typedef enum tidepool_chain_test {
   TIDEPOOL_CHAIN_OK = 1,
   TIDEPOOL_CHAIN_NOT_FOUND = 2,
@@ -93,19 +93,19 @@ TIDEPOOL_C_API tidepool_code tidepool_chain_require(tidepool_chain* chain, int s
 /* Lets the chain go on if `step` fails. */
 TIDEPOOL_C_API tidepool_code tidepool_chain_may_fail(tidepool_chain* chain, int step);
 
-/* What became of each step. */
+/* Outcomes of the steps. */
 typedef struct tidepool_chain_result tidepool_chain_result;
 typedef struct tidepool_chain_outcome {
   tidepool_code code;   /* TIDEPOOL_CANCELLED: left out, or the chain had ended. */
   int omitted;          /* 1: the value of a get had no room in the answer of 32 KiB. */
-  tidepool_bytes value; /* Of get and take, valid until the result is freed. */
-  uint64_t value_bytes; /* Of the whole value. */
+  tidepool_bytes value; /* For get and take; valid until the result is freed. */
+  uint64_t value_bytes; /* Size of the whole value. */
   uint64_t version;
   tidepool_value_kind kind;
   int reserved;
-  int64_t number;    /* Of fetch: the number before. */
-  double number_f64; /* Of fetch_f64: the number before. */
-  uint64_t ttl_ms;   /* Of ttl; TIDEPOOL_FOR_EVER without an end. */
+  int64_t number;    /* For fetch: the number before. */
+  double number_f64; /* For fetch_f64: the number before. */
+  uint64_t ttl_ms;   /* For ttl; TIDEPOOL_FOR_EVER without an end. */
 } tidepool_chain_outcome;
 /* Runs the steps as one operation. Returns the status of the step that ended the chain, or
  * TIDEPOOL_INVALID_ARGUMENT (no step, too long, keys of several partitions),
@@ -124,7 +124,7 @@ TIDEPOOL_C_API tidepool_code tidepool_future_chain_result(tidepool_future* futur
                                                           tidepool_chain_result** result);
 /* Returns 0 for a wrong handle. */
 TIDEPOOL_C_API size_t tidepool_chain_result_size(const tidepool_chain_result* result);
-/* Shows the outcome of a step. Returns: TIDEPOOL_OUT_OF_RANGE (no such step). */
+/* Shows the outcome of a step. Returns: TIDEPOOL_OUT_OF_RANGE (no step of this number). */
 TIDEPOOL_C_API tidepool_code tidepool_chain_result_get(const tidepool_chain_result* result,
                                                        int step, tidepool_chain_outcome* outcome);
 TIDEPOOL_C_API void tidepool_chain_result_free(tidepool_chain_result* result);

@@ -14,9 +14,9 @@
 extern "C" {
 #endif
 
-/* A client of one cluster. One client per process is the rule. Namespaces and futures that a client
- * made keep it connected: it ends when the last of these handles is freed. After fork() the calls
- * of the child and its tidepool_connect end with TIDEPOOL_FAILED_PRECONDITION: fork first. */
+/* A client of a cluster. A process normally has a single client. Namespaces and futures that a
+ * client made keep it connected: it ends when the last of these handles is freed. After fork() the
+ * calls of the child and its tidepool_connect end with TIDEPOOL_FAILED_PRECONDITION: fork first. */
 typedef struct tidepool_client tidepool_client;
 
 /* How a thread that waits for an answer spends its time. */
@@ -40,7 +40,7 @@ typedef struct tidepool_connect_options {
   const char* cluster_file;
   const char* client_name;        /* For logs and status. NULL: program, host and process id. */
   const char* devices;            /* Network devices, comma separated. NULL: chosen. */
-  uint64_t call_timeout_ms;       /* Of calls that say nothing else. 0: 10,000. */
+  uint64_t call_timeout_ms;       /* For calls without a timeout. 0: 10,000. */
   uint64_t connect_timeout_ms;    /* 0: 10,000. */
   uint64_t direct_read_bytes_max; /* Mapped of each daemon on this machine. 0: no bound. */
   tidepool_wait_mode wait;
@@ -49,7 +49,7 @@ typedef struct tidepool_connect_options {
   int insecure;            /* 1: the job token may travel to other machines without TLS. */
   int no_direct_reads;     /* 1: daemons answer all reads. */
   int no_remote_reads;     /* 1: no reads by RDMA. */
-  int background_progress; /* 1: a thread of the library makes progress while nobody waits. */
+  int background_progress; /* 1: a thread of the library makes progress while no call waits. */
   int reserved;            /* 0. */
 } tidepool_connect_options;
 #define TIDEPOOL_CONNECT_OPTIONS_INIT TIDEPOOL_OPTIONS_INIT_(tidepool_connect_options)
@@ -105,8 +105,8 @@ typedef struct tidepool_node {
   const char* control_address; /* host:port of its gRPC services. */
   const char* state;           /* "up", "down" or "left". */
   const char* data_path;       /* For example "ring" or "ucx tcp/lo"; "" if not attached. */
-  tidepool_code ping;          /* The outcome of tidepool_client_ping; TIDEPOOL_OK without one. */
-  uint64_t round_trip_ns;      /* Of tidepool_client_ping; 0 without one. */
+  tidepool_code ping;          /* Outcome of tidepool_client_ping; TIDEPOOL_OK without a ping. */
+  uint64_t round_trip_ns;      /* Measured by tidepool_client_ping; 0 without it. */
 } tidepool_node;
 /* Describes the cluster without a message. */
 TIDEPOOL_C_API tidepool_code tidepool_client_describe(tidepool_client* client,
@@ -151,7 +151,7 @@ typedef enum tidepool_durability {
   TIDEPOOL_SYNC = 2      /* A crash loses nothing that was answered. Needs kvd --nvm-dir. */
 } tidepool_durability;
 
-/* What a node that comes back without its data does. */
+/* Behaviour of a node that comes back without its data. */
 typedef enum tidepool_on_loss {
   TIDEPOOL_ON_LOSS_ERROR = 0, /* Answers TIDEPOOL_DATA_LOSS until the loss is accepted. */
   TIDEPOOL_ON_LOSS_EMPTY = 1  /* Serves at once, empty. */
@@ -177,24 +177,24 @@ typedef enum tidepool_split {
 /* Fixed when the namespace is created. <tidepool/namespace.h> explains each field. */
 typedef struct tidepool_namespace_options {
   size_t struct_bytes;
-  uint64_t ttl_ms;               /* Of records that are put without one. 0: for ever. */
+  uint64_t ttl_ms;               /* For records without their own. 0: for ever. */
   uint64_t expected_items;       /* Kind bloom needs it. */
-  uint64_t capacity;             /* Of kinds queue and priority, in items. 0: no bound. */
+  uint64_t capacity;             /* For kinds queue and priority, in items. 0: no bound. */
   double false_positive_rate;    /* 1e-6 to 0.5. 0: 0.01. */
   uint32_t partitions;           /* 1 to 4,096. 0: 4 per core. */
   uint32_t replicas;             /* 0: 1, the only number so far. */
   uint32_t memory_share_percent; /* 0: no limit of its own. */
-  uint32_t lanes;                /* Of kind queue, at most 64. 0: one. */
+  uint32_t lanes;                /* For kind queue, at most 64. 0: 1. */
   tidepool_durability durability;
   tidepool_on_loss on_loss;
   tidepool_medium medium;
   tidepool_prefilter prefilter;
-  tidepool_split split; /* Of kind ordered. */
+  tidepool_split split; /* For kind ordered. */
   uint32_t reserved;    /* 0. */
   const char* home;     /* The number of a node, or "local". NULL: all nodes. */
   const char* key_type; /* Names of types, as typed handles of C++ set them. NULL: none. */
   const char* value_type;
-  const tidepool_bytes* split_keys; /* Of kind ordered: where ranges begin. */
+  const tidepool_bytes* split_keys; /* For kind ordered: begins of ranges. */
   size_t split_key_count;
 } tidepool_namespace_options;
 #define TIDEPOOL_NAMESPACE_OPTIONS_INIT TIDEPOOL_OPTIONS_INIT_(tidepool_namespace_options)
@@ -221,11 +221,12 @@ TIDEPOOL_C_API tidepool_code tidepool_namespace_owner_of(const tidepool_namespac
                                                          uint32_t* node);
 
 /* Makes a handle of the same namespace with a copy of its prefilter "absent" in this process: reads
- * of keys that are surely absent then cost no message. Keys that others put after the download
- * began may be reported absent until the next download. `age_max_ms`: when a look-up downloads the
- * copy again; 0: only tidepool_namespace_refresh_prefilter does. `timeout_ms`: of each 32 KiB.
- * Returns: TIDEPOOL_FAILED_PRECONDITION (made without the prefilter), TIDEPOOL_RESOURCE_EXHAUSTED,
- * TIDEPOOL_ABORTED, TIDEPOOL_UNAVAILABLE, TIDEPOOL_DEADLINE_EXCEEDED. */
+ * of keys that are surely absent then cost no message. Keys that other processes put after the
+ * download began may be reported absent until the next download. `age_max_ms`: when a look-up
+ * downloads the copy again; 0: only tidepool_namespace_refresh_prefilter does. `timeout_ms`: of
+ * each 32 KiB. Returns: TIDEPOOL_FAILED_PRECONDITION (made without the prefilter),
+ * TIDEPOOL_RESOURCE_EXHAUSTED, TIDEPOOL_ABORTED, TIDEPOOL_UNAVAILABLE,
+ * TIDEPOOL_DEADLINE_EXCEEDED. */
 TIDEPOOL_C_API tidepool_code tidepool_namespace_with_prefilter(const tidepool_namespace* space,
                                                                uint64_t age_max_ms,
                                                                uint64_t timeout_ms,
@@ -233,7 +234,7 @@ TIDEPOOL_C_API tidepool_code tidepool_namespace_with_prefilter(const tidepool_na
 /* Downloads the copy again. After a failure the present copy goes on. */
 TIDEPOOL_C_API tidepool_code tidepool_namespace_refresh_prefilter(const tidepool_namespace* space);
 typedef struct tidepool_prefilter_stats {
-  uint64_t bytes;    /* Of the copy; all fields are 0 without a copy. */
+  uint64_t bytes;    /* Size of the copy; all fields are 0 without a copy. */
   uint64_t answered; /* Keys that were found absent here. */
   uint64_t downloads;
   uint64_t age_ms;
@@ -246,7 +247,7 @@ TIDEPOOL_C_API tidepool_code tidepool_namespace_with_promises(const tidepool_nam
                                                               uint32_t promises,
                                                               uint64_t cache_bytes_max,
                                                               tidepool_namespace** with);
-/* Ends the round: forgets what was read under promises. The promises hold again from now on. */
+/* Ends the round: forgets all reads under promises. The promises hold again from now on. */
 TIDEPOOL_C_API tidepool_code tidepool_namespace_end_round(const tidepool_namespace* space);
 
 /* Drops a namespace with its records. Returns: TIDEPOOL_NOT_FOUND, TIDEPOOL_FAILED_PRECONDITION

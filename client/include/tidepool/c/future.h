@@ -46,7 +46,7 @@ TIDEPOOL_C_API tidepool_code tidepool_future_i64(tidepool_future* future, int64_
 TIDEPOOL_C_API tidepool_code tidepool_future_f64(tidepool_future* future, double* number);
 TIDEPOOL_C_API tidepool_code tidepool_future_bool(tidepool_future* future, int* truth);
 
-/* One outcome for each key or item of a call, in their order. Some may succeed while others fail.
+/* The outcomes of the keys or items of a call, in their order. Each may succeed or fail.
  */
 typedef struct tidepool_batch tidepool_batch;
 /* Stores the batch whenever the call has ended, also if operations in it failed. */
@@ -54,16 +54,16 @@ TIDEPOOL_C_API tidepool_code tidepool_future_batch(tidepool_future* future, tide
 /* Return 0 for a wrong handle. */
 TIDEPOOL_C_API size_t tidepool_batch_size(const tidepool_batch* batch);
 TIDEPOOL_C_API size_t tidepool_batch_ok_count(const tidepool_batch* batch);
-/* Returns what the call returned: the first failure, with the number of its key in the text. Reads
+/* Returns the status of the call: the first failure, with the number of its key in the text. Reads
  * and deletes pass over TIDEPOOL_NOT_FOUND, an expected outcome of a key. */
 TIDEPOOL_C_API tidepool_code tidepool_batch_status(const tidepool_batch* batch);
-/* Returns the outcome of one key. TIDEPOOL_OUT_OF_RANGE also: `index` is beyond the batch. */
+/* Returns the outcome of a key. TIDEPOOL_OUT_OF_RANGE also: `index` is beyond the batch. */
 TIDEPOOL_C_API tidepool_code tidepool_batch_code(const tidepool_batch* batch, size_t index);
 /* Shows a value of tidepool_map_multi_get until tidepool_batch_free. Returns as
  * tidepool_batch_code. `info` may be NULL. */
 TIDEPOOL_C_API tidepool_code tidepool_batch_value(const tidepool_batch* batch, size_t index,
                                                   tidepool_bytes* value, tidepool_value_info* info);
-/* Stores the number of one operation: the version of a put or delete, the id of a pushed item, 1 or
+/* Stores the number of an operation: the version of a put or delete, the id of a pushed item, 1 or
  * 0 of tidepool_bloom_multi_*. Returns as tidepool_batch_code. */
 TIDEPOOL_C_API tidepool_code tidepool_batch_number(const tidepool_batch* batch, size_t index,
                                                    uint64_t* number);

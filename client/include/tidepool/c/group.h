@@ -1,8 +1,8 @@
 /* Groups: barriers, broadcasts and reductions among a fixed number of processes, without MPI.
  *
  * All members make the same collective calls in the same order. Every collective call may end with
- *   TIDEPOOL_DEADLINE_EXCEEDED  not all came in time; the text names who is missing. The same call
- *                               may be made again.
+ *   TIDEPOOL_DEADLINE_EXCEEDED  not all came in time; the text names the absent members. The call
+ *                               may be repeated.
  *   TIDEPOOL_ABORTED            a member left or was killed; the text names it. Join again.
  *   TIDEPOOL_INVALID_ARGUMENT   members made different calls. As TIDEPOOL_ABORTED.
  *   TIDEPOOL_RESOURCE_EXHAUSTED too many contributions wait on one core: make the call again.
@@ -15,12 +15,12 @@
 extern "C" {
 #endif
 
-/* The end of one member. Used by one thread at a time. Keeps its client connected. */
+/* A member's handle. Used by one thread at a time. Keeps its client connected. */
 typedef struct tidepool_group tidepool_group;
 
 typedef struct tidepool_join_options {
   size_t struct_bytes;
-  uint64_t timeout_ms; /* For the others to come. */
+  uint64_t timeout_ms; /* Time to wait for the members. */
   const char* label;   /* For messages. NULL: the name of the client. */
   int choose_rank;     /* 1: `rank` counts. 0: the group gives a free rank. */
   uint32_t rank;

@@ -3,7 +3,7 @@
  * Operations on one key are linearizable; operations of one thread on one key take effect in the
  * order of their calls. Operations on different keys are not ordered, not even in a batch.
  *
- * Every operation may end, beside what its comment lists, with
+ * Errors of every operation, in addition to its comment:
  *   TIDEPOOL_INVALID_ARGUMENT     a key above 16,384 bytes or a value above 1 GiB
  *   TIDEPOOL_DEADLINE_EXCEEDED    the deadline passed; no effect
  *   TIDEPOOL_UNKNOWN              a change was under way; it took effect once or not at all
@@ -33,8 +33,8 @@ typedef enum tidepool_put_condition {
 
 typedef struct tidepool_put_options {
   size_t struct_bytes;
-  uint64_t timeout_ms; /* As tidepool_call_options. */
-  uint64_t ttl_ms;     /* Time to live. 0: that of the namespace; TIDEPOOL_FOR_EVER: none. */
+  uint64_t timeout_ms; /* See tidepool_call_options. */
+  uint64_t ttl_ms;     /* Time to live. 0: the namespace's; TIDEPOOL_FOR_EVER: none. */
   uint64_t if_version; /* For TIDEPOOL_PUT_IF_VERSION. */
   tidepool_put_condition condition;
   tidepool_value_kind kind; /* Counters need a value of 8 bytes. */
@@ -52,7 +52,7 @@ typedef struct tidepool_delete_options {
 } tidepool_delete_options;
 #define TIDEPOOL_DELETE_OPTIONS_INIT TIDEPOOL_OPTIONS_INIT_(tidepool_delete_options)
 
-/* Gets a value into a buffer of the caller. `value` says what it is; its size is right also when
+/* Gets a value into a buffer of the caller. `value` describes it; its size is right also when
  * the buffer is too small. `buffer` may be NULL with buffer_bytes 0, to learn the size. Returns:
  * TIDEPOOL_NOT_FOUND; TIDEPOOL_OUT_OF_RANGE (the buffer is too small). The buffer may have been
  * written to whatever the outcome. */
@@ -118,7 +118,7 @@ TIDEPOOL_C_API tidepool_code tidepool_map_put_async(const tidepool_namespace* ma
                                                     tidepool_future** future);
 
 /* Deletes a record. Returns: TIDEPOOL_NOT_FOUND, TIDEPOOL_FAILED_PRECONDITION (another version).
- * Async: tidepool_future_wait tells all. */
+ * Async: tidepool_future_wait has the outcome. */
 TIDEPOOL_C_API tidepool_code tidepool_map_delete(const tidepool_namespace* map, const void* key,
                                                  size_t key_bytes,
                                                  const tidepool_delete_options* options);
@@ -145,7 +145,7 @@ TIDEPOOL_C_API tidepool_code tidepool_map_length_async(const tidepool_namespace*
                                                        const tidepool_call_options* options,
                                                        tidepool_future** future);
 
-/* What tidepool_map_fetch does to a counter. Floating-point counters have ADD, MIN and MAX. */
+/* Change of a counter by tidepool_map_fetch. Floating-point counters have ADD, MIN and MAX. */
 typedef enum tidepool_fetch {
   TIDEPOOL_FETCH_ADD = 0,
   TIDEPOOL_FETCH_ADD_IF_PRESENT = 1, /* Creates nothing: TIDEPOOL_NOT_FOUND. */
@@ -158,7 +158,7 @@ typedef enum tidepool_fetch {
 /* Changes a counter and stores its number before; an absent key counts as 0 and is created.
  * `before` may be NULL. Returns: TIDEPOOL_INVALID_ARGUMENT (no counter of this kind),
  * TIDEPOOL_OUT_OF_RANGE (the sum does not fit 64 bits; no effect), TIDEPOOL_UNIMPLEMENTED (a
- * floating-point counter has no such operation). Async: tidepool_future_i64, tidepool_future_f64.
+ * floating-point counter lacks this operation). Async: tidepool_future_i64, tidepool_future_f64.
  */
 TIDEPOOL_C_API tidepool_code tidepool_map_fetch(const tidepool_namespace* map,
                                                 tidepool_fetch operation, const void* key,
@@ -195,10 +195,10 @@ TIDEPOOL_C_API tidepool_code tidepool_map_compare_and_swap_async(
 
 /* Lets a function of the daemons change the value where it is: "exchange", "greater", "lesser",
  * "or-bytes", "add-i64s", "add-f64s", "append-last", or a function of the site
- * (<tidepool/function.h>). Stores what the function returns, with the version of the record.
- * Returns: TIDEPOOL_UNIMPLEMENTED (no such function), TIDEPOOL_INVALID_ARGUMENT (the function
- * refuses), TIDEPOOL_OUT_OF_RANGE, TIDEPOOL_FAILED_PRECONDITION, TIDEPOOL_INTERNAL (a fault of the
- * function). Async: tidepool_future_value. */
+ * (<tidepool/function.h>). Stores the function's result, with the version of the record.
+ * Returns: TIDEPOOL_UNIMPLEMENTED (no function of this name), TIDEPOOL_INVALID_ARGUMENT (the
+ * function refuses), TIDEPOOL_OUT_OF_RANGE, TIDEPOOL_FAILED_PRECONDITION, TIDEPOOL_INTERNAL (a
+ * fault of the function). Async: tidepool_future_value. */
 TIDEPOOL_C_API tidepool_code tidepool_map_apply(const tidepool_namespace* map, const void* key,
                                                 size_t key_bytes, const char* function,
                                                 const void* argument, size_t argument_bytes,
@@ -225,7 +225,7 @@ TIDEPOOL_C_API tidepool_code tidepool_map_append_async(const tidepool_namespace*
                                                        tidepool_future** future);
 
 /* Lets a record expire `ttl_ms` from now; TIDEPOOL_FOR_EVER or 0: never.
- * Returns: TIDEPOOL_NOT_FOUND. Async: tidepool_future_wait tells all. */
+ * Returns: TIDEPOOL_NOT_FOUND. Async: tidepool_future_wait has the outcome. */
 TIDEPOOL_C_API tidepool_code tidepool_map_expire(const tidepool_namespace* map, const void* key,
                                                  size_t key_bytes, uint64_t ttl_ms,
                                                  const tidepool_call_options* options);
@@ -281,7 +281,7 @@ TIDEPOOL_C_API tidepool_code tidepool_map_multi_delete_async(const tidepool_name
 typedef struct tidepool_record {
   tidepool_bytes key;
   tidepool_bytes value;   /* Empty if it was left out. */
-  uint64_t value_bytes;   /* Of the whole value, also when it was left out. */
+  uint64_t value_bytes;   /* Size of the whole value, also when it was left out. */
   uint64_t version;       /* 0 in a scan of keys only. */
   uint64_t expires_at_ms; /* Since 1970; 0: never. */
   tidepool_value_kind kind;
@@ -290,7 +290,7 @@ typedef struct tidepool_record {
 
 typedef struct tidepool_iterate_options {
   size_t struct_bytes;
-  uint64_t timeout_ms;       /* Of each page. */
+  uint64_t timeout_ms;       /* Per page. */
   uint32_t page_records_max; /* 0: as many as fit a message of 60 KiB. */
   uint32_t node;             /* With on_node: only records that this node owns. */
   int on_node;
@@ -307,7 +307,7 @@ TIDEPOOL_C_API tidepool_code tidepool_map_iterate(const tidepool_namespace* map,
                                                   const tidepool_iterate_options* options,
                                                   tidepool_iterator** iterator);
 /* Returns 1 and stores the next record; 0 at the end and after a failure, which
- * tidepool_iterator_status tells. */
+ * tidepool_iterator_status has the reason. */
 TIDEPOOL_C_API int tidepool_iterator_next(tidepool_iterator* iterator, tidepool_record* record);
 /* Returns TIDEPOOL_OK while the walk goes well and at its end, else why it stopped.
  * TIDEPOOL_DATA_LOSS at the end: there were records that cannot be read. */

@@ -21,8 +21,8 @@ typedef struct tidepool_range {
 
 typedef struct tidepool_scan_options {
   size_t struct_bytes;
-  uint64_t timeout_ms; /* Of each message. */
-  uint64_t limit;      /* At most so many records. 0: all. */
+  uint64_t timeout_ms; /* Per message. */
+  uint64_t limit;      /* Most records to return. 0: all. */
   int reverse;         /* 1: from the end of the range downwards. */
   int keys_only;       /* 1: the other fields of the records are 0. */
 } tidepool_scan_options;

@@ -1,10 +1,10 @@
 /* Queues: namespaces of kind queue (first in, first out) and priority (least priority first).
  *
  * Each item is delivered by one pop. A pop without a lease removes the item: a program that ends
- * with it in its hands loses it. A pop with a lease hides the item from others for that time;
+ * with it in its hands loses it. A pop with a lease hides the item from other pops for that time;
  * tidepool_queue_ack removes it. An item whose lease ends is delivered again.
  *
- * Operations may end as those of map.h. The asynchronous functions copy their arguments. */
+ * Operations have the errors of map.h. The asynchronous functions copy their arguments. */
 #pragma once
 
 #include "tidepool/c/client.h"
@@ -16,9 +16,9 @@ extern "C" {
 
 typedef struct tidepool_push_options {
   size_t struct_bytes;
-  uint64_t ttl_ms;     /* Time to live. 0: that of the namespace; TIDEPOOL_FOR_EVER: none. */
+  uint64_t ttl_ms;     /* Time to live. 0: the namespace's; TIDEPOOL_FOR_EVER: none. */
   uint64_t wait_ms;    /* How long to wait while the queue is at its capacity. */
-  uint64_t timeout_ms; /* Of each message. */
+  uint64_t timeout_ms; /* Per message. */
   uint32_t promises;
   uint32_t reserved; /* 0. */
   tidepool_receipt* receipt;
@@ -29,14 +29,14 @@ typedef struct tidepool_pop_options {
   size_t struct_bytes;
   uint64_t lease_ms;   /* 0: the items are removed. */
   uint64_t wait_ms;    /* How long to wait while there is no item. */
-  uint64_t timeout_ms; /* Of each message. */
+  uint64_t timeout_ms; /* Per message. */
   uint32_t promises;
   uint32_t reserved; /* 0. */
   tidepool_receipt* receipt;
 } tidepool_pop_options;
 #define TIDEPOOL_POP_OPTIONS_INIT TIDEPOOL_OPTIONS_INIT_(tidepool_pop_options)
 
-/* Names one delivery of one item. Plain data: another process may ack it. */
+/* Names a delivery of an item. Plain data: another process may ack it. */
 typedef struct tidepool_lease {
   uint64_t id;
   uint64_t deliveries;
@@ -46,7 +46,7 @@ typedef struct tidepool_item {
   tidepool_bytes value; /* Valid until the items are freed. */
   uint64_t id;
   uint64_t priority;
-  uint64_t deliveries; /* Under a lease, this one included; 0: never. */
+  uint64_t deliveries; /* Under a lease, with this delivery; 0: never. */
 } tidepool_item;
 
 /* Items that a pop or peek delivered, in their order. */
@@ -61,7 +61,7 @@ TIDEPOOL_C_API tidepool_code tidepool_items_get(const tidepool_items* items, siz
 TIDEPOOL_C_API tidepool_code tidepool_items_copy(const tidepool_items* items, size_t index,
                                                  void* buffer, size_t buffer_bytes,
                                                  size_t* value_bytes);
-/* Returns TIDEPOOL_OK, or what ended a pop of several messages early. */
+/* Returns TIDEPOOL_OK, or the error that ended a pop of several messages early. */
 TIDEPOOL_C_API tidepool_code tidepool_items_status(const tidepool_items* items);
 TIDEPOOL_C_API void tidepool_items_free(tidepool_items* items);
 
@@ -97,7 +97,7 @@ TIDEPOOL_C_API tidepool_code tidepool_queue_pop(const tidepool_namespace* queue,
 TIDEPOOL_C_API tidepool_code tidepool_queue_pop_async(const tidepool_namespace* queue,
                                                       const tidepool_pop_options* options,
                                                       tidepool_future** future);
-/* Pops up to `items_max` items; with a wait, it waits for the first one. Without items the handle
+/* Pops up to `items_max` items; with a wait, it waits for the first item. Without items the handle
  * is empty. Async (one message of 60 KiB, not with lanes): tidepool_future_items. */
 TIDEPOOL_C_API tidepool_code tidepool_queue_pop_many(const tidepool_namespace* queue,
                                                      size_t items_max,
@@ -116,7 +116,8 @@ TIDEPOOL_C_API tidepool_code tidepool_queue_peek(const tidepool_namespace* queue
                                                  tidepool_items** items);
 
 /* Removes a leased item. Returns: TIDEPOOL_NOT_FOUND (gone, or never leased),
- * TIDEPOOL_FAILED_PRECONDITION (this lease has ended). Async: tidepool_future_wait tells all. */
+ * TIDEPOOL_FAILED_PRECONDITION (this lease has ended). Async: tidepool_future_wait has the
+ * outcome. */
 TIDEPOOL_C_API tidepool_code tidepool_queue_ack(const tidepool_namespace* queue,
                                                 const tidepool_lease* lease,
                                                 const tidepool_call_options* options);
@@ -142,7 +143,7 @@ typedef struct tidepool_drain_options {
   size_t struct_bytes;
   uint64_t items_max;  /* 0: until the queue is empty. */
   uint64_t lease_ms;   /* 0: 60,000. Longer than taking the items of one message lasts. */
-  uint64_t timeout_ms; /* Of each message. */
+  uint64_t timeout_ms; /* Per message. */
 } tidepool_drain_options;
 #define TIDEPOOL_DRAIN_OPTIONS_INIT TIDEPOOL_OPTIONS_INIT_(tidepool_drain_options)
 /* Takes items in bulk on the machine of the node that owns the queue. Calls `take` for each; the

@@ -1,4 +1,4 @@
-/* Codes, error texts, byte strings and values: what all headers of the C API share.
+/* Codes, error texts, byte strings and values: shared by all headers of the C API.
  *
  * Conventions of the C API:
  * - A function returns a tidepool_code unless its comment says otherwise. No function throws, and
@@ -56,12 +56,12 @@ typedef enum tidepool_code {
   TIDEPOOL_DEVICE_ERROR = 19
 } tidepool_code;
 
-/* Returns the name of a code, for example "NOT_FOUND"; "INVALID_CODE" for a number that is none.
+/* Returns the name of a code, for example "NOT_FOUND"; "INVALID_CODE" for any other number.
  * The text is never freed. */
 TIDEPOOL_C_API const char* tidepool_code_name(tidepool_code code);
 /* Returns 1 if the same call may succeed later and surely had no effect so far, else 0. */
 TIDEPOOL_C_API int tidepool_code_is_retryable(tidepool_code code);
-/* Returns what a program ends with after `code`: 0 for TIDEPOOL_OK, and as kvctl does for others:
+/* Returns the exit code of a program for `code`, equal to kvctl's: 0 for TIDEPOOL_OK,
  * 2 wrong arguments, 3 not found, 4 no answer in time, 5 not reachable, 1 all others. */
 TIDEPOOL_C_API int tidepool_exit_code(tidepool_code code);
 
@@ -78,10 +78,10 @@ TIDEPOOL_C_API int tidepool_report(tidepool_code code);
 /* Returns the version of the library, for example "0.1.0". The text is never freed. */
 TIDEPOOL_C_API const char* tidepool_version(void);
 
-/* As a time to live: the record never expires. As a time to wait: without end. */
+/* A time to live without expiry, or a time to wait without end. */
 #define TIDEPOOL_FOR_EVER UINT64_MAX
 
-/* Bytes in memory of somebody else. */
+/* Bytes in another owner's memory. */
 typedef struct tidepool_bytes {
   const void* data; /* May be NULL if bytes is 0. */
   size_t bytes;
@@ -96,7 +96,7 @@ typedef enum tidepool_value_kind {
 
 /* Describes a value that was read. */
 typedef struct tidepool_value_info {
-  size_t bytes;     /* Of the whole value, also when the buffer was too small for it. */
+  size_t bytes;     /* Size of the whole value, also if the buffer was too small. */
   uint64_t version; /* Grows with each change of the record; 0 is no version. */
   tidepool_value_kind kind;
 } tidepool_value_info;
@@ -113,20 +113,20 @@ TIDEPOOL_C_API tidepool_code tidepool_value_copy(const tidepool_value* value, vo
                                                  size_t buffer_bytes, tidepool_value_info* info);
 TIDEPOOL_C_API void tidepool_value_free(tidepool_value* value);
 
-/* What the program knows about a round of its own work; combined by |. A promise that is broken may
+/* Promises of the program about a round of its own work; combined by |. A broken promise may
  * give values that are not the newest, and never harms stored data. <tidepool/promise.h> has the
  * rules. */
 enum {
   TIDEPOOL_PROMISE_NONE = 0,
-  TIDEPOOL_PROMISE_READ_ONLY = 1,       /* Nobody writes. */
+  TIDEPOOL_PROMISE_READ_ONLY = 1,       /* No process writes. */
   TIDEPOOL_PROMISE_INSERT_ONLY = 2,     /* Writers insert new keys. */
   TIDEPOOL_PROMISE_DISJOINT_WRITES = 4, /* Each writer has its own keys. */
-  TIDEPOOL_PROMISE_PUSH_ONLY = 8,       /* Nobody pops. */
-  TIDEPOOL_PROMISE_POP_ONLY = 16,       /* Nobody pushes. */
+  TIDEPOOL_PROMISE_PUSH_ONLY = 8,       /* No process pops. */
+  TIDEPOOL_PROMISE_POP_ONLY = 16,       /* No process pushes. */
   TIDEPOOL_PROMISE_LOCAL = 32           /* Only keys of the own node are used. */
 };
 
-/* What a change outlives. */
+/* Failures that a change outlives. */
 typedef enum tidepool_receipt_level {
   TIDEPOOL_RECEIPT_NONE = 0,            /* No change has succeeded. */
   TIDEPOOL_RECEIPT_MEMORY = 1,          /* The change ends with its daemon. */
@@ -146,7 +146,7 @@ typedef struct tidepool_receipt {
 typedef struct tidepool_call_options {
   size_t struct_bytes;
   uint64_t timeout_ms;       /* 0: that of tidepool_connect_options, and 1 s for each 50 MB. */
-  uint32_t promises;         /* TIDEPOOL_PROMISE_..., in addition to those of the namespace. */
+  uint32_t promises;         /* TIDEPOOL_PROMISE_..., in addition to the namespace's. */
   uint32_t reserved;         /* 0. */
   tidepool_receipt* receipt; /* NULL: no receipt. */
 } tidepool_call_options;
