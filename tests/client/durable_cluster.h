@@ -20,7 +20,7 @@ namespace tidepool::testing {
 // Devices on the build's disk: /tmp may be memory without direct I/O.
 class DurableCluster {
  public:
-  // `device`: the folder of the first one's device, if it is not to be one of its own.
+  // `device`: the folder of the first device; empty: a folder of its own.
   explicit DurableCluster(std::uint32_t nodes = 1, std::uint32_t cores = 1,
                           const std::string& device = {},
                           std::uint32_t lease_ms = TestClusterOptions().lease_ms)
@@ -68,7 +68,7 @@ class DurableCluster {
     Start(index);
     cluster_->WaitReady();
   }
-  // Starts it where it must not serve; what it says.
+  // Starts a daemon that must not serve, and returns its output.
   std::string Refused(std::size_t index) {
     Start(index);
     const int code = cluster_->process(index).Wait();

@@ -1,10 +1,9 @@
-// A cluster in this process, at the level of frames: it makes the client meet, on demand and in any
-// order, what a real daemon does only by accident (refusals, late answers, cut connections,
-// sessions that are resumed or not). Everything that a real daemon can be made to do is tested with
-// real ones.
+// A cluster in this process, at the level of frames. The client meets, on demand and in any order,
+// events that a real daemon has only by accident: refusals, late answers, cut connections, resumed
+// and lost sessions. All other behaviour is tested with real daemons.
 //
-// Frames pass through memory when the client makes progress, on its thread. The fake keeps what it
-// receives until the test answers it, or answers by itself from a map in memory (Auto()).
+// Frames pass through memory when the client makes progress, on its thread. The fake keeps received
+// frames until the test answers them, or answers by itself from a map in memory (Auto()).
 #pragma once
 
 #include <atomic>
@@ -38,8 +37,8 @@ struct ReceivedFrame {
   std::uint16_t core = 0;
   std::vector<std::byte> bytes;
   wire::FrameHeader header;
-  wire::Request request;     // If it is one; views of `bytes`.
-  wire::StreamFrame stream;  // If it is one.
+  wire::Request request;     // A request frame: views of `bytes`.
+  wire::StreamFrame stream;  // A stream frame.
 
   const wire::Operation& operation(std::size_t i) const { return request.operations[i]; }
   std::string key(std::size_t i) const { return std::string(AsText(operation(i).key)); }
@@ -51,10 +50,10 @@ struct FakeOptions {
   std::uint32_t partitions = 4;
   std::uint32_t credit_operations = 256;
   std::uint32_t credit_bytes = 1024 * 1024;
-  // The machine's time and the wait mode of the ConnectOptions, instead of a TickingClock and
-  // polling: for tests of who sleeps and who is woken.
+  // Uses the machine's time and the wait mode of the ConnectOptions, instead of a TickingClock and
+  // polling. For tests of sleeping and woken threads.
   bool real_time = false;
-  // Rounds of progress without anything, before what was sent to the client arrives.
+  // Empty rounds of progress before a sent message reaches the client.
   unsigned quiet_rounds = 0;
 };
 
@@ -89,13 +88,14 @@ class FakeCluster {
   void SetAuto(bool on);
   std::size_t auto_answered() const;
 
-  // What has come and was not taken; request frames, and stream frames apart.
+  // Number of received frames that were not taken: request frames, and stream frames.
   std::size_t request_count() const;
   std::shared_ptr<ReceivedFrame> TakeRequest();
   std::size_t stream_count() const;
   std::shared_ptr<ReceivedFrame> TakeStream();
   std::uint64_t detaches() const;
-  // Of clients that are still there: they use this object until the last of their workers is gone.
+  // Number of workers of present clients. They use this object until the last of their workers is
+  // gone.
   std::size_t worker_count() const {
     const auto guard = Guard();
     return workers_.size();
@@ -111,14 +111,14 @@ class FakeCluster {
                 std::string_view whole, std::size_t bytes, StatusCode code = StatusCode::kOk);
   void SendAck(const ReceivedFrame& part, std::uint64_t offset, StatusCode code = StatusCode::kOk);
 
-  // What happens to nodes. The map is published when PublishMap is called.
+  // State of nodes. The map is published when PublishMap is called.
   placement::PlacementMap& map() { return map_; }
   // Raises the epoch and the namespace's change mark.
   void PublishMap();
   void SetTerm(std::uint32_t partition, std::uint32_t term, std::uint16_t node, std::uint16_t core);
   // Cuts the connections of all clients with the node.
   void Cut(std::uint16_t node);
-  // Whether Attach finds the old session.
+  // Sets if Attach finds the old session.
   void set_resumes(bool resumes) { resumes_ = resumes; }
   // From the next Attach on.
   void set_cores(std::uint16_t cores) { cores_ = cores; }

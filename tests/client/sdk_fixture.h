@@ -1,8 +1,9 @@
-// For tests of the SDK against real daemons: clients and handles whose making must succeed, and a
-// daemon that all cases of a test program share, since starting it takes longer than most of them.
+// Support for tests of the SDK against real daemons: clients and handles that must be made
+// successfully, and a daemon for all cases of a test program, because its start takes longer than
+// most cases.
 //
-// What fails here throws the status' text, which ends the case. It is not a REQUIRE: threads of a
-// test call it too, and Catch 2.13's assertions are not thread-safe, passed ones included
+// A failure here throws the status' text, which ends the case. It is not a REQUIRE: threads of a
+// test call it too. Catch 2.13's assertions are not thread-safe, not even passed assertions
 // (tests/lint/thread_asserts.py).
 #pragma once
 
@@ -15,7 +16,7 @@
 
 namespace tidepool::testing {
 
-// One daemon with two cores and 256 MiB. Ends with Catch's run.
+// A daemon with two cores and 256 MiB. Ends with Catch's run.
 TestCluster& Cluster();
 
 Client ConnectTo(const TestCluster& cluster, ConnectOptions options = {});

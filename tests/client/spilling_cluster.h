@@ -1,4 +1,4 @@
-// A daemon whose memory is small, with a device to spill to.
+// A daemon with little memory, and a device to spill to.
 #pragma once
 
 #include <stdlib.h>

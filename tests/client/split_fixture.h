@@ -26,7 +26,7 @@ inline Status Split(TestCluster& cluster, std::string_view name, std::optional<s
   return convert::FromGrpc(stub->Split(&call, request, &response), "kvd");
 }
 
-// What `kvctl namespace describe` shows.
+// Returns the answer behind `kvctl namespace describe`.
 inline v1::DescribeNamespaceResponse Described(TestCluster& cluster, std::string_view name) {
   v1::DescribeNamespaceRequest request;
   request.set_name(std::string(name));

@@ -1,5 +1,5 @@
-// A node's cores in this process, and a client that speaks frames by hand: what tests of the
-// protocol need and the SDK would never do.
+// A node's cores in this process, and a client that speaks frames by hand, for tests of the
+// protocol that the SDK would never do.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@
 
 namespace tidepool::daemon {
 
-// One node with a namespace of `partitions` partitions, all on core 0, under a lease of an hour.
-// If it is a filter (for 100,000 items) there are two more: one like it, and a smaller one.
-// `capacity` is that of a queue. With a `volume`, which must outlive it and keep its slots, the
-// namespace has durability sync, and like_it() is a volatile one.
+// A node with a namespace of `partitions` partitions, all on core 0, under a lease of an hour. For
+// a filter (for 100,000 items) there are two more: an equal filter, and a smaller filter.
+// `capacity` is a queue's capacity. With a `volume`, which must outlive it and keep its slots, the
+// namespace has durability sync, and like_it() is a volatile namespace.
 class TestNode {
  public:
   explicit TestNode(std::uint32_t partitions = 1, std::uint64_t memory_bytes = 256ull << 20,
@@ -41,9 +41,9 @@ class TestNode {
   Term term() const { return term_; }
   // Publishes a map in which every partition has the next term.
   void RaiseTerms();
-  // Publishes a map in which the ranges of an ordered namespace begin so, under the next term.
+  // Publishes a map with these begins of an ordered namespace's ranges, under the next term.
   void SetRanges(std::vector<std::string> begins);
-  // Whoever has the key: what PartitionOf says from now on.
+  // Sets the result of PartitionOf for all keys; no value: the partition of the key.
   void Address(std::optional<std::uint32_t> partition) { addressed_ = partition; }
   // Publishes a map in which the namespace has this share of the node's memory.
   void SetMemoryShare(std::uint32_t percent);
@@ -81,7 +81,7 @@ struct OwnedAnswer {
 
 class RawClient;
 
-// Of many clients, each with a session of its own: workers take descriptors.
+// A worker of many clients, each with its own session: workers need descriptors.
 class SharedWorker final : public transport::Receiver {
  public:
   explicit SharedWorker(TestNode& node);
@@ -103,7 +103,8 @@ class RawClient : public transport::Receiver {
   explicit RawClient(TestNode& node, SharedWorker* shared = nullptr);
   ~RawClient() override;
 
-  // Opens a session, or resumes the one it has on a new worker. Returns whether it was resumed.
+  // Opens a session, or resumes the present session on a new worker. Returns true if it was
+  // resumed.
   bool Attach();
   // Drops the connection without a word, as a cut link does.
   void CutConnection();
@@ -115,7 +116,7 @@ class RawClient : public transport::Receiver {
                       const std::vector<wire::Operation>& operations,
                       NamespaceId space = TestNode::space());
   void Send(const std::string& frame);
-  // Header, request and send in one; returns the frame id.
+  // Makes header and request and sends them; returns the frame id.
   std::uint64_t Call(const std::vector<wire::Operation>& operations,
                      NamespaceId space = TestNode::space());
 
@@ -140,7 +141,7 @@ class RawClient : public transport::Receiver {
   std::uint64_t ack_watermark = 1;
   std::uint32_t reply_bytes_max = 60 * 1024;
   std::uint32_t time_left_us = 10'000'000;
-  bool uncounted = false;  // Of the session that the next Attach makes.
+  bool uncounted = false;  // Applies to the session of the next Attach.
   const AttachResult& attached() const { return attached_; }
 
   void OnFrame(Bytes frame) override;
@@ -165,7 +166,7 @@ class RawClient : public transport::Receiver {
   int runs_ = 0;
 };
 
-// One part of an upload.
+// Sends a part of an upload.
 void UploadPart(RawClient& client, std::uint64_t number, const std::string& value,
                 std::size_t offset, std::size_t bytes);
 // Sends all parts within the window and waits for the last acknowledgement.

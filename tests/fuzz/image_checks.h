@@ -1,5 +1,4 @@
-// What must hold for any bytes that the decoder of partitions' images is given; a violation ends
-// the program.
+// Properties of the decoder of partitions' images for any bytes. A violation ends the program.
 //
 // Run by image_fuzz_test on random images, by libFuzzer (image_fuzzer.cc) and on the seed corpus.
 #pragma once

@@ -1,5 +1,4 @@
-// What must hold for any bytes that a decoder of stored blocks is given; a violation ends the
-// program.
+// Properties of a decoder of stored blocks for any bytes. A violation ends the program.
 //
 // Run by nvm_fuzz_test on random blocks, by libFuzzer (nvm_fuzzer.cc) and on the seed corpus.
 #pragma once
@@ -8,28 +7,27 @@
 
 namespace tidepool::fuzz {
 
-// Each returns whether the bytes were accepted. What is accepted, encoded again, gives the same
-// bytes.
+// Each returns true if the bytes were accepted. Accepted input, encoded again, gives equal bytes.
 
-// A superblock, filled up with zeros or cut off to its size. The checksum is made right first, as
-// no fuzzer would guess it: what is behind it must stand by itself.
+// A superblock, padded with zeros or cut to its size. The checksum is corrected first, because no
+// fuzzer would guess it: the decoder behind it must be safe by itself.
 bool CheckSuperblock(Bytes input);
 // The block as it is, of any size.
 bool CheckRawSuperblock(Bytes input);
 bool CheckCatalog(Bytes input);
-// As CheckSuperblock, of a mark.
+// Like CheckSuperblock, for a checkpoint block.
 bool CheckMark(Bytes input);
-// A commit of the ring: header and records. Its checksum and length are made right first; what is
-// accepted has records that lie within it.
+// A commit of the ring: header and records. Its checksum and length are corrected first. Records of
+// an accepted commit lie within it.
 bool CheckCommit(Bytes input);
-// The content of a segment behind its header; the checksums of its records are made right as far as
-// records can be told. Accepted: it has an end, and nothing before that is refused.
+// The content of a segment behind its header. The checksums of its records are corrected as far as
+// records can be found. Accepted: it has an end, and no record before the end is refused.
 bool CheckSegment(Bytes input);
 // The end of a segment; number and checksum of its footer are made right first.
 bool CheckFooter(Bytes input);
 
 struct NvmCheck {
-  const char* name;  // Of the fuzzer and of its folder below tests/fuzz/corpus.
+  const char* name;  // Name of the fuzzer and of its folder below tests/fuzz/corpus.
   bool (*run)(Bytes input);
 };
 inline constexpr NvmCheck kNvmChecks[] = {

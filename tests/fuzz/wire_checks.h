@@ -1,4 +1,4 @@
-// What must hold for any bytes that a wire decoder is given; a violation ends the program.
+// Properties of a wire decoder for any bytes. A violation ends the program.
 //
 // Run by wire_fuzz_test on random frames, by libFuzzer (wire_fuzzer.cc) and on the seed corpus.
 #pragma once
@@ -7,9 +7,8 @@
 
 namespace tidepool::fuzz {
 
-// Each returns whether the bytes were accepted. What is accepted, written again by the encoder,
-// gives the same bytes: so nothing was misread, and no two frames mean the same. Views lie inside
-// `input`.
+// Each returns true if the bytes were accepted. The encoder must turn accepted input into equal
+// bytes, so no byte was misread, and no two frames have one meaning. Views lie inside `input`.
 bool CheckHeader(Bytes input);
 bool CheckRequest(Bytes input);
 bool CheckAnswers(Bytes input);
@@ -20,14 +19,14 @@ bool CheckRangeRest(Bytes input);
 // Lists of items, on their way into a queue and out of it.
 bool CheckPushedItems(Bytes input);
 bool CheckDeliveredItems(Bytes input);
-// The steps of a chain, and what became of them (their order of flags is not checked).
+// The steps of a chain, and their outcomes (their order of flags is not checked).
 bool CheckChain(Bytes input);
 bool CheckChainOutcomes(Bytes input);
-// What members of a process group ask, by the first byte: joining, meeting, leaving.
+// Requests of members of a process group, by the first byte: joining, meeting, leaving.
 bool CheckProcessGroup(Bytes input);
 
 struct Check {
-  const char* name;  // Of the fuzzer and of its folder below tests/fuzz/corpus.
+  const char* name;  // Name of the fuzzer and of its folder below tests/fuzz/corpus.
   bool (*run)(Bytes input);
 };
 inline constexpr Check kChecks[] = {{"header", CheckHeader},

@@ -1,5 +1,5 @@
-// One round of a fault test: namespaces of all kinds, clients that use them while daemons are
-// stopped and killed, and the histories of what the clients saw.
+// A round of a fault test: namespaces of all kinds, clients that use them while daemons are stopped
+// and killed, and the histories that the clients saw.
 //
 //   fault_history_test -> [fault_round] -> recorder
 #pragma once
@@ -23,8 +23,8 @@ struct RoundSpace {
   std::string name;
 };
 
-// Keys of a hash namespace, each an object; groups of keys of an ordered one, each an object; items
-// that a queue holds at most.
+// Keys of a hash namespace, each an object; groups of keys of an ordered namespace, each an object;
+// bound on the items of a queue.
 inline constexpr std::uint32_t kHashKeys = 6;
 inline constexpr std::uint32_t kGroups = 3;
 inline constexpr std::uint32_t kKeysOfGroup = 3;
@@ -40,8 +40,8 @@ class FaultRound {
   FaultRound& operator=(const FaultRound&) = delete;
 
   void Start();
-  // Ends the clients' threads. All nodes must serve again before: reads each key and empties each
-  // queue, so that the histories show what is left.
+  // Ends the clients' threads. All nodes must serve again before. Then reads each key and empties
+  // each queue, so that the histories show the remaining data.
   void Stop();
   void ReadAll();
 
@@ -59,7 +59,7 @@ class FaultRound {
   std::vector<std::uint64_t> seeds_;  // One per client.
   std::atomic<bool> stop_{false};
   std::atomic<std::size_t> ready_{0};  // Clients that have opened their handles.
-  std::vector<std::string> failures_;  // Of each client, to open them.
+  std::vector<std::string> failures_;  // Failures of each client to open them.
   std::vector<std::unique_ptr<Recorder>> recorders_;
   std::vector<std::thread> threads_;
   History history_;

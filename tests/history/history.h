@@ -32,7 +32,7 @@ enum class Call : std::uint8_t {
   kPopLease,  // a: the lease in ns.
   kPeek,
   kAck,   // a: the item's id, b: the number of the delivery.
-  kNack,  // As kAck.
+  kNack,  // Like kAck.
   kLength,
 };
 inline constexpr std::size_t kCalls = static_cast<std::size_t>(Call::kLength) + 1;
@@ -61,9 +61,9 @@ struct Operation {
 
   Outcome outcome = Outcome::kUnknown;
   std::int64_t value = 0;     // Read, popped, counted, or present before a FetchAdd.
-  std::uint64_t version = 0;  // Of a record, or an item's id. 0: not returned.
+  std::uint64_t version = 0;  // Version of a record, or an item's id. 0: not returned.
   std::uint32_t deliveries = 0;
-  std::vector<std::pair<std::uint32_t, std::int64_t>> records;  // Of a scan.
+  std::vector<std::pair<std::uint32_t, std::int64_t>> records;  // Records of a scan.
 
   friend bool operator==(const Operation&, const Operation&) = default;
 };

@@ -1,4 +1,4 @@
-// What an object may do: sequential models of keys, ranges of keys, and queues.
+// Permitted behaviour of objects: sequential models of keys, ranges of keys, and queues.
 //
 //   checker -> [models]
 #pragma once

@@ -26,7 +26,7 @@ struct Endings {
   Endings& operator+=(const Endings& other);
 };
 
-// What the calls of one thread have in common. Not thread-safe.
+// Common data of the calls of a thread. Not thread-safe.
 class Recorder {
  public:
   Recorder(std::uint32_t client, std::chrono::milliseconds timeout)

@@ -34,9 +34,11 @@ struct SimulationOptions {
   std::uint32_t clients = 3;
   std::uint32_t keys = 1;  // Above 1: with scans.
   std::size_t operations = 6;
-  std::uint64_t one_in_unknown = 6;  // Of the operations loses its answer.
+  // Share of the operations that lose their answer: 1 in this number.
+  std::uint64_t one_in_unknown = 6;
   Fault fault = Fault::kNone;
-  std::uint64_t one_in_faulty = 3;  // Of the operations that the fault concerns.
+  // Share of the operations with the fault, among the concerned operations: 1 in this number.
+  std::uint64_t one_in_faulty = 3;
 };
 
 // One thread.

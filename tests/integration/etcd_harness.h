@@ -15,7 +15,7 @@
 
 namespace tidepool::testing {
 
-// Not thread-safe. REQUIREs what it needs: /usr/bin/etcd and etcdctl among it.
+// Not thread-safe. REQUIREs its programs: /usr/bin/etcd and etcdctl among them.
 class TestEtcd {
  public:
   // `tls`: for clients; it asks them for a certificate, too.
@@ -23,14 +23,14 @@ class TestEtcd {
   TestEtcd(const TestEtcd&) = delete;
   TestEtcd& operator=(const TestEtcd&) = delete;
 
-  // One member for all tests of the process, each of which has keys of its own.
+  // Returns a single member for all tests of the process. Each test has its own keys.
   static TestEtcd& Shared();
 
   // "http://127.0.0.1:1111,http://127.0.0.1:2222": as kvd --etcd takes it.
   std::string endpoints() const;
   std::vector<std::string> endpoint_list() const { return endpoints_; }
   std::size_t size() const { return endpoints_.size(); }
-  // With `tls`: who signed, and a certificate and key for its members and their clients alike.
+  // With `tls`: the signer, and a certificate and key for its members and their clients.
   std::string ca() const { return folder_.path() + "/ca.pem"; }
   std::string cert() const { return folder_.path() + "/etcd.pem"; }
   std::string key() const { return folder_.path() + "/etcd.key"; }
@@ -41,9 +41,9 @@ class TestEtcd {
   void Resume(std::size_t index);
   // Waits until it takes changes.
   void WaitHealthy();
-  // The member that leads the others.
+  // Returns the leading member.
   std::size_t Leader();
-  // What etcdctl prints, or "" if it fails.
+  // Returns the output of etcdctl, or "" if it fails.
   std::string Ctl(const std::vector<std::string>& arguments);
 
  private:

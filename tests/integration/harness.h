@@ -1,14 +1,14 @@
 // Real daemons for tests: starts kvd processes in a temporary folder, waits until they serve,
-// stops, kills or suspends them, shows their logs when a test fails, and leaves nothing behind.
+// stops, kills or suspends them, shows their logs when a test fails, and removes all its files.
 //
 //   TestCluster cluster({.nodes = 3});        // Three kvd on loopback, formed and ready.
 //   cluster.Kill(1);                          // SIGKILL
 //   REQUIRE(cluster.WaitForNodeState(1, v1::NODE_STATE_DOWN));
 //   cluster.Start(1);                         // The same node again, from its own data folder.
 //
-// The daemons are children that the kernel kills with the test (PR_SET_PDEATHSIG), so none outlives
-// a test that crashes or is killed by ctest. kvd is found beside the test's own binary or by
-// TIDEPOOL_TEST_KVD.
+// The kernel kills the daemons, which are children, with the test (PR_SET_PDEATHSIG). So no daemon
+// outlives a test that crashes or is killed by ctest. kvd is found beside the test's own binary or
+// by TIDEPOOL_TEST_KVD.
 #pragma once
 
 #include <sys/types.h>
@@ -24,8 +24,8 @@
 #include "proto/base/status.h"
 #include "proto/cluster_file/cluster_file.h"
 
-// The headers of gRPC are half of what a test costs to compile, and most tests use none: who calls
-// a service includes its header.
+// The headers of gRPC are half of the compile time of a test, and most tests do not use them. A
+// test that calls a service includes its header.
 namespace grpc {
 class Channel;
 class ClientContext;
@@ -37,8 +37,8 @@ class StatusResponse;
 
 namespace tidepool::testing {
 
-// Time that a loaded machine may take for what should be quick. Ends a test that hangs; no test may
-// depend on its length.
+// Time that a loaded machine may take for quick work. Ends a test that hangs; no test may depend on
+// its length.
 inline constexpr std::uint64_t kPatienceMs = 60'000;
 
 // Polls `condition` every 10 ms until it is true. False after `timeout_ms`.
@@ -74,7 +74,7 @@ class Process {
   bool running();
   // Exit code, or 128 + signal; -1 if it still runs after the time.
   int Wait(std::uint64_t timeout_ms = kPatienceMs);
-  std::string Output() const;  // What it has written to stdout so far.
+  std::string Output() const;  // Returns the output to stdout so far.
   std::string Errors() const;  // To stderr.
 
  private:
@@ -83,7 +83,7 @@ class Process {
   std::string output_stem_;
 };
 
-// Where kvd is; fails the test if it is not there. The same for other programs of the build.
+// Returns the path of kvd, or of another program of the build. Fails the test if it is absent.
 std::string ProgramPath(const std::string& name);
 
 struct TestClusterOptions {
@@ -111,7 +111,7 @@ class TestCluster {
   TestCluster(const TestCluster&) = delete;
   TestCluster& operator=(const TestCluster&) = delete;
 
-  // Starts daemon `index` (again). Its data folder stays the same, so it is the same node.
+  // Starts daemon `index` (again). Its data folder stays, so it is the same node.
   void Start(std::size_t index, std::vector<std::string> more_flags = {},
              std::vector<std::string> more_environment = {});
   // Waits until every running daemon's health says SERVING, that is until the cluster has formed.
@@ -122,9 +122,9 @@ class TestCluster {
   void Resume(std::size_t index);    // SIGCONT
 
   const std::string& folder() const { return folder_.path(); }
-  // What a further daemon of this cluster must be given: --store and what belongs to it.
+  // Flags for a further daemon of this cluster: --store and its options.
   const std::vector<std::string>& store_flags() const { return store_flags_; }
-  // The connection file: what a client's --cluster or TIDEPOOL_CLUSTER takes.
+  // The connection file: the value of a client's --cluster or TIDEPOOL_CLUSTER.
   std::string file() const { return folder_.path() + "/cluster.json"; }
   std::string data_folder(std::size_t index) const;
   cluster_file::ClusterFile ReadFile() const;
@@ -147,7 +147,7 @@ class TestCluster {
   // Makes a hash namespace by daemon `index`.
   Status CreateHash(std::size_t index, const std::string& name, std::uint64_t timeout_ms = 10'000);
 
-  // What daemon `index` says of the cluster.
+  // Returns daemon `index`'s status of the cluster.
   v1::StatusResponse StatusFrom(std::size_t index);
   // Waits until daemon `asked` (default: the coordinator) shows daemon `index` in `state`.
   bool WaitForNodeState(std::size_t index, v1::NodeState state, std::size_t asked = SIZE_MAX);

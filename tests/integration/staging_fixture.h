@@ -1,5 +1,5 @@
-// What the staging tests share: a cluster with a namespace, jobs that are waited for, trees that
-// are compared.
+// Shared parts of the staging tests: a cluster with a namespace, waits for jobs, comparison of
+// trees.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -43,10 +43,11 @@ class StagingCluster {
   v1::StageProgress Run(v1::StartStageRequest::Direction direction, const std::string& space,
                         const std::string& directory, const StageOptions& options = {});
 
-  // `on_loss`: what a node that comes back without its data does; empty: the default, "error".
+  // `on_loss`: behaviour of a node that comes back without its data; empty: the default, "error".
   void CreateNamespace(const std::string& name, const std::string& on_loss = "");
   void Put(const std::string& space, const std::string& key, const std::string& value);
-  std::string Get(const std::string& space, const std::string& key);  // "<none>" if absent.
+  // Returns "<none>" if the key is absent.
+  std::string Get(const std::string& space, const std::string& key);
   void Delete(const std::string& space, const std::string& key);
   std::vector<std::string> Keys(const std::string& space, bool internal = false);
   std::uint64_t Length(const std::string& space);
@@ -60,14 +61,14 @@ class StagingCluster {
   TestCluster cluster_;
 };
 
-// A tree with one of everything: odd names, empty files and directories, links, permissions, times
-// in nanoseconds, set-id bits. `many`: so many small files beside.
+// Makes a tree with all kinds of entries: odd names, empty files and directories, links,
+// permissions, times in nanoseconds, set-id bits. `many`: number of further small files.
 void MakeOddTree(const test::ScratchDirectory& tree, int many);
 
 // "" if the trees are equal in names, types, contents, modes, mtimes and link targets.
 std::string Difference(const test::ScratchDirectory& a, const test::ScratchDirectory& b);
 
-// Everything that failed, in one string.
+// Returns all failures in a string.
 std::string Failures(const v1::StageProgress& progress);
 
 }  // namespace tidepool::testing

@@ -1,4 +1,4 @@
-// An image from one core to another, as a move does it.
+// Copies an image from one core to another, like a move.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -10,7 +10,7 @@
 
 namespace tidepool::storage {
 
-// Again when what it wants has been fetched.
+// Runs the task again after each fetch of the records that it wants.
 inline void RunFetching(CoreStore& core, const std::function<void()>& task) {
   task();
   bool ran = !core.blocked();

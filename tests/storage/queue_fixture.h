@@ -16,7 +16,7 @@ inline StoreOptions OfKind(Kind kind, StoreOptions options = {}) {
   return options;
 }
 
-// What a test keeps of an item.
+// A test's facts of an item.
 struct Seen {
   std::uint64_t id = 0;
   std::uint64_t deliveries = 0;
@@ -71,7 +71,7 @@ struct QueueFixture : StoreFixture {
   }
   StatusCode Ack(const Seen& item) { return queue->Ack(item.id, item.deliveries, core->NowMs()); }
   StatusCode Nack(const Seen& item) { return queue->Nack(item.id, item.deliveries, core->NowMs()); }
-  // A delivery ends before what must be fetched first; as clients do, asks again.
+  // A delivery stops at records that must be fetched first. Repeats it, like clients.
   template <typename Call>
   std::vector<Seen> Deliver(std::uint64_t items_max, Call&& call) {
     std::vector<Seen> seen;

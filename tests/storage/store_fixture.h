@@ -1,4 +1,4 @@
-// A store of one core with a clock that the test moves, and short forms of its operations.
+// A store of a core with a clock that the test moves, and short forms of its operations.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -26,7 +26,7 @@ struct StoreOptions {
   std::uint64_t arena_bytes = 256ull << 20;
   CoreStoreOptions core;
   PartitionOptions partition;
-  // Above 0: records go to a device in memory, which has so many slots.
+  // Above 0: records go to a device in memory with this number of slots.
   std::uint64_t slots = 0;
   std::uint64_t device_seed = 1;
   // Null: the fixture's own, which the test moves. Must outlive it.
@@ -115,7 +115,7 @@ struct StoreFixture {
       REQUIRE(polls < kPollsMax);
       if (core->Poll() == 0) core->BackgroundSlice(1'000'000);
       if (clock_goes_on && polls % 1'000 == 0) AdvanceMs(10);
-      // As at the operation's deadline.
+      // Like the operation's deadline.
       if (!clock_goes_on && polls == kPollsUntilRefusal) room->Cancel();
     }
     const RoomScope scope(*core, has_own ? nullptr : room.get(), room->refused());
@@ -166,7 +166,7 @@ struct StoreFixture {
                                 static_cast<std::uint64_t>(by), core->NowMs());
     });
   }
-  // The value's text, extents included; "<CODE>" when there is none.
+  // The value's text, extents included; "<CODE>" if there is none.
   std::string Text(std::string_view key) {
     const HashOutcome outcome = Get(key);
     if (outcome.code != StatusCode::kOk) {
@@ -184,7 +184,7 @@ struct StoreFixture {
     return text;
   }
   void AdvanceMs(std::uint64_t by_ms) { clock.AdvanceNs(by_ms * 1'000'000); }
-  // Background work until none is left (the test's clock stands still, so slices do not end by
+  // Runs background work until none is left (the test's clock stands still, so slices do not end by
   // time).
   void Settle() {
     while (core->BackgroundSlice(1'000'000)) {
@@ -211,14 +211,15 @@ struct StoreFixture {
   }
 
   ManualClock clock;
-  // While an operation waits for room. A core seals hardly used segments each 100 ms only. False,
-  // for models that count the time: such an operation is refused instead.
+  // The clock runs while an operation waits for room, because a core seals hardly used segments
+  // only each 100 ms. False, for models that count the time: the operation is refused instead.
   bool clock_goes_on = false;
   std::shared_ptr<FaultDevice> device;  // With slots only.
   std::unique_ptr<Volume> volume;
-  std::uint64_t fetches = 0;          // Times that an operation had to be run again,
-  std::uint64_t waits_for_room = 0;   // and that it had to wait for memory.
-  StatusCode lost = StatusCode::kOk;  // Why the last one that met an unreadable record failed.
+  std::uint64_t fetches = 0;         // Times that an operation had to be run again,
+  std::uint64_t waits_for_room = 0;  // and that it had to wait for memory.
+  // Reason why the last operation on an unreadable record failed.
+  StatusCode lost = StatusCode::kOk;
   std::string fetched_value;
   std::unique_ptr<ArenaPool> pool;
   std::unique_ptr<CoreStore> core;
@@ -226,7 +227,7 @@ struct StoreFixture {
   HashStore* store = nullptr;  // Null if the partition is of another kind.
 };
 
-// The seed of a random test: TP_TEST_SEED or a fresh one. The caller prints it.
+// Returns the seed of a random test: TP_TEST_SEED or a fresh seed. The caller prints it.
 inline std::uint64_t TestSeed() {
   if (const char* given = std::getenv("TP_TEST_SEED")) return std::strtoull(given, nullptr, 10);
   return std::random_device{}();

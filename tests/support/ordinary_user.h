@@ -46,8 +46,8 @@ class AsOrdinaryUser {
   const bool is_root_;
 };
 
-// What stands before a command so that root starts it as the ordinary user. Real, effective and
-// saved ids all change: after seteuid alone, the program could not read its own /proc/self.
+// Returns the words that run a command as the ordinary user if this user is root. Real, effective
+// and saved ids all change: after seteuid alone, the program could not read its own /proc/self.
 inline std::vector<std::string> OrdinaryUserCommand() {
   if (geteuid() != 0) return {};
   const std::string id = std::to_string(kOrdinaryUser);

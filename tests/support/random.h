@@ -1,5 +1,5 @@
-// Seeded random numbers for tests: each run takes a new seed and prints it, TP_TEST_SEED repeats
-// one.
+// Seeded random numbers for tests. Each run takes a new seed and prints it. TP_TEST_SEED repeats a
+// run.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class Random {
   // 0 .. bound - 1; `bound` above 0. The bias of a 64-bit modulo does not matter to a test.
   std::uint64_t Below(std::uint64_t bound) { return engine_() % bound; }
   bool OneIn(std::uint64_t n) { return Below(n) == 0; }
-  // Small sizes often, large ones seldom: what boundaries and speed both want.
+  // Returns small sizes often and large sizes seldom, for boundaries and for speed.
   std::size_t Size(std::size_t max) {
     const std::uint64_t shape = Below(8);
     if (shape == 0) return 0;

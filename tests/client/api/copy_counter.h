@@ -1,6 +1,6 @@
-// Counts how often a process copies a piece of memory of one size: for tests that say how often a
-// value is copied. Linked into a test, or preloaded into a daemon (LD_PRELOAD), it takes the place
-// of memcpy and memmove.
+// Counts a process's copies of memory blocks of a given size, for tests of the number of copies of
+// a value. It replaces memcpy and memmove: linked into a test, or preloaded into a daemon
+// (LD_PRELOAD).
 #pragma once
 
 #include <atomic>
@@ -10,7 +10,7 @@
 namespace tidepool::testing {
 
 struct CopyCounts {
-  std::atomic<std::uint64_t> watched_bytes{0};  // Of the copies that count. 0: none.
+  std::atomic<std::uint64_t> watched_bytes{0};  // Size of the counted copies. 0: none.
   std::atomic<std::uint64_t> copies{0};
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
@@ -20,7 +20,7 @@ inline constexpr const char kCopyCountsVariable[] = "TIDEPOOL_TEST_COPY_COUNTS";
 
 // This process's counts.
 CopyCounts& OwnCopyCounts();
-// Those of another one, in the file at `path`. Mapped for ever.
+// Maps the counts of another process, in the file at `path`, for ever.
 CopyCounts* MapCopyCounts(const char* path);
 
 }  // namespace tidepool::testing

@@ -36,7 +36,7 @@ inline Records Walk(const BytesOrderedMap& map, const KeyRange& range,
   return records;
 }
 
-// The same by hand, page by page and without waiting ahead.
+// Walks page by page by hand, without read-ahead.
 inline Records WalkPages(const BytesOrderedMap& map, KeyRange range, const ScanOptions& options) {
   Records records;
   for (;;) {
@@ -49,7 +49,7 @@ inline Records WalkPages(const BytesOrderedMap& map, KeyRange range, const ScanO
   }
 }
 
-// Keys and ends of values, in hex, so that a failure can be read.
+// Returns keys and ends of values in hex, so that a failure can be read.
 inline std::string Text(const Records& records) {
   std::string text;
   for (const auto& [key, value] : records) {
@@ -81,7 +81,7 @@ inline Records Expected(const Model& model, const KeyRange& range, const ScanOpt
   return records;
 }
 
-// Few different bytes, so that keys meet; all values of a byte count as unsigned.
+// Returns a key of few different bytes, so that keys collide. Bytes compare as unsigned.
 inline std::string RandomKey(Random& random) {
   constexpr char kBytes[] = {'\0', 'a', 'b', '\x7f', '\x80', '\xff'};
   std::string key(random.Below(5), ' ');

@@ -1,4 +1,4 @@
-// Processes that work on a queue, are killed and replaced, and have written down what they did.
+// Processes that work on a queue, are killed and replaced, and write down their work.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -16,8 +16,7 @@
 
 namespace tidepool::testing {
 
-// For tests of what both kinds of queues do: by priority all are equal, so the order is that of
-// arrival.
+// Pushes into either kind of queue. All priorities are equal, so the order is the order of arrival.
 inline Result<ItemId> PushTo(const BytesQueue& queue, std::string_view value) {
   return queue.Push(value);
 }
@@ -25,7 +24,7 @@ inline Result<ItemId> PushTo(const BytesPriorityQueue& queue, std::string_view v
   return queue.Push(7, value);
 }
 
-// What it has written so far; the last line of a process that was killed may be cut.
+// Returns the lines written so far. The last line of a killed process may be cut.
 inline std::vector<std::string> LinesOf(const Process& process) {
   std::istringstream output(process.Output());
   std::vector<std::string> lines;

@@ -58,7 +58,7 @@ static inline tidepool_namespace* Open(tidepool_client* client, const char* name
   return space;
 }
 
-// Checks what a value holds, and frees it.
+// Checks the content of a value, and frees it.
 static inline void CheckValue(tidepool_value* value, const char* text) {
   tidepool_bytes bytes;
   OK(tidepool_value_view(value, &bytes, NULL));

@@ -1,5 +1,6 @@
-// The weakest network card there may be: it reads a peer's memory by single words, in any order,
-// and stops in between. For orders that no card makes on demand; real ones are tests/rdma/run's.
+// The weakest possible network card: it reads a peer's memory by single words, in any order, and
+// stops in between. It gives orders that no card gives on demand. tests/rdma/run has the real
+// cards.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,8 @@ namespace tidepool::internal {
 
 class AnyOrderMemory final : public transport::MemoryImporter {
  public:
-  // `base` is node offset 0; what may be read is [begin, end). `pause` is called before each word.
+  // `base` is node offset 0; reads are permitted in [begin, end). `pause` is called before each
+  // word.
   using Pause = void (*)();
   AnyOrderMemory(const std::byte* base, std::uint64_t begin, std::uint64_t end, unsigned seed,
                  Pause pause)
@@ -49,7 +51,7 @@ class AnyOrderMemory final : public transport::MemoryImporter {
       case 1:
         std::reverse(words_.begin(), words_.end());
         break;
-      case 2:  // The parts as they are, but one after the other from anywhere.
+      case 2:  // The parts in their order, but one after the other from any begin.
         std::rotate(words_.begin(), words_.begin() + static_cast<int>(random_() % words_.size()),
                     words_.end());
         break;
@@ -58,7 +60,7 @@ class AnyOrderMemory final : public transport::MemoryImporter {
     }
     for (std::size_t i = 0; i < words_.size(); ++i) {
       pause_();
-      // Acquire: so that the order is the one above.
+      // Acquire keeps the order above.
       const std::uint64_t word =
           racing::Acquire(*reinterpret_cast<const std::uint64_t*>(base_ + words_[i].offset));
       std::memcpy(words_[i].to, reinterpret_cast<const char*>(&word) + words_[i].in_word,

@@ -1,4 +1,4 @@
-// A store and a direct reader of it in one process; a test may damage what lies between them.
+// A store and a direct reader of it in one process. A test may damage the memory between them.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -30,7 +30,7 @@ struct DirectFixture : storage::StoreFixture {
     const std::uint64_t now_ns = clock.MonotonicNs();
     core->ShowLease(now_ns + kLeaseNs, now_ns, [](const storage::Partition&) { return true; });
   }
-  // What the owner has given out and mapped so far.
+  // Maps the owner's present memory and views.
   void Open() {
     map.NoteMapped(pool->block_bytes(), pool->usage().mapped_bytes);
     const auto given = core->ViewOf(*partition);
@@ -44,7 +44,7 @@ struct DirectFixture : storage::StoreFixture {
     map.NoteMapped(pool->block_bytes(), pool->usage().mapped_bytes);
     return reader.Get(opened, AsBytes(key), Hash(key), room);
   }
-  // The value, or why there is none, in angle brackets.
+  // Returns the value, or the reason for its absence in angle brackets.
   std::string Direct(std::string_view key) {
     const DirectRead read = Read(key);
     switch (read.outcome) {
@@ -58,7 +58,7 @@ struct DirectFixture : storage::StoreFixture {
     return std::string("<") + NameOf(read.refusal) + ">";
   }
 
-  // ---- What lies in the arenas, writable.
+  // ---- Content of the arenas, writable.
   template <typename T>
   T& Shared(std::uint64_t node_offset) {
     return *reinterpret_cast<T*>(pool->base() + node_offset);

@@ -1,8 +1,8 @@
-// What happened to each key, and whether what a direct read found can be explained by it.
+// The history of each key, and the check that it explains the result of a direct read.
 //
-// Lies in memory that the owner and all readers share, in one process or several: nothing in it is
-// a pointer. Every change of a key has a number; a value says of which change it is, and can be
-// checked to be whole.
+// Lies in memory that the owner and all readers share, in one process or several, so it has no
+// pointer. Every change of a key has a number. A value names its change, and can be checked to be
+// whole.
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@
 
 namespace tidepool::internal {
 
-// What is so after a change.
+// State after a change.
 enum class AfterChange : std::uint8_t {
   kNone = 0,
   kValue,
   kAbsent,
-  kHiddenValue,   // Within a batch: nobody may see it.
-  kHiddenAbsent,  // The same.
+  kHiddenValue,   // Within a batch: no reader may see it.
+  kHiddenAbsent,  // Within a batch: no reader may see the absence.
 };
 
 class DirectHistory {
@@ -35,12 +35,12 @@ class DirectHistory {
   // Before the store is changed. `expiry_ms`: 0, or when the value is gone by itself.
   void Begin(std::uint32_t key, std::uint64_t number, AfterChange after,
              std::uint64_t expiry_ms = 0);
-  // Whoever asked is told.
+  // Notes that the caller has its answer.
   void Acknowledge(std::uint32_t key, std::uint64_t number);
 
   // The view that is handed out now.
   void Hand(const storage::DirectView& view);
-  // False: it is being changed, or there is none.
+  // Returns false if the view is being changed, or there is none.
   bool Fetch(storage::DirectView* view) const;
 
   // ---- A reader's side.
@@ -52,8 +52,8 @@ class DirectHistory {
   Watch Before(std::uint32_t key, std::uint64_t wall_ms) const {
     return {key, keys_[key].acknowledged.load(), wall_ms};
   }
-  // Whether a read since then may have found this; null: nothing. `seen`: what this reader has
-  // found of the key last, which it raises. Writes what is wrong to `why`.
+  // True if a read since then may have found this; null: no value. `seen`: the reader's last find
+  // for this key, which the call raises. `why` receives the error.
   bool Explains(const Watch& watch, const Bytes* value, std::uint64_t wall_ms, std::uint64_t* seen,
                 std::string* why) const;
 
@@ -67,12 +67,12 @@ class DirectHistory {
   std::atomic<std::uint64_t> answered{0};
   std::atomic<std::uint64_t> found{0};
   std::array<std::atomic<std::uint64_t>, 16> refused{};  // By DirectRefusal.
-  std::atomic<std::uint64_t> turns{0};                   // Of the owner.
+  std::atomic<std::uint64_t> turns{0};                   // Turns of the owner.
   std::atomic<std::uint64_t> shown_until_ns{0};
-  // The same from when it is true: what an owner tells a reader that has another clock.
+  // End of the lease, set once it is granted: an owner reports it to a reader with another clock.
   std::atomic<std::uint64_t> leased_until_ns{0};
-  std::atomic<std::uint64_t> taken_over{0};  // How often another owner has served meanwhile,
-  std::atomic<std::uint64_t> come_back{0};   // and the first one has noticed.
+  std::atomic<std::uint64_t> taken_over{0};  // Times that another owner has served meanwhile.
+  std::atomic<std::uint64_t> come_back{0};   // Times that the first owner has noticed it.
   std::atomic<int> violations{0};
   std::array<char, 256> first_violation{};
 

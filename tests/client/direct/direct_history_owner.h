@@ -1,4 +1,4 @@
-// An owner core that does everything that an owner may do, at random, and tells a history of it.
+// An owner core that makes all permitted changes at random, and reports their history.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace tidepool::internal {
 
-// One thread. The store is that of a test: tiny segments, so that all is reused all the time.
+// Thread-safety: a single thread. The store is a test's store: with tiny segments, all memory is
+// reused constantly.
 class HistoryOwner {
  public:
   static constexpr std::uint64_t kLeaseNs = 30'000'000;
@@ -17,7 +18,7 @@ class HistoryOwner {
   // `spills`: memory is short, and records go to a device in memory.
   HistoryOwner(DirectHistory& history, bool spills, std::uint64_t seed);
 
-  // One change, or a round of background work.
+  // Makes a change, or a round of background work.
   void Turn();
   // Every key gets a first value.
   void Fill();

@@ -18,8 +18,9 @@ inline int FromEnvironment(const char* name, int otherwise) {
 
 inline int CrashRounds() { return FromEnvironment("TP_CRASH_ROUNDS", 30); }
 
-// Answers before each kill, at least: with fewer a round has hardly a mark. Where each waits for a
-// slow disk, 30 rounds of so many take minutes, so by default only a long run has them.
+// Least number of answers before each kill: with fewer answers a round has hardly a checkpoint. If
+// each answer waits for a slow disk, 30 rounds take minutes, so only a long run has this number by
+// default.
 inline std::size_t AnswersMin(Durability durability) {
   const int otherwise = durability == Durability::kSync ? 0 : 1'000;
   return static_cast<std::size_t>(FromEnvironment("TP_CRASH_ANSWERS", otherwise));

@@ -1,4 +1,4 @@
-// A namespace whose daemon ends, whose device's file is damaged, and what is left of it then.
+// A namespace with an ended daemon and a damaged device file, and the data that survives.
 #pragma once
 
 #include <ostream>
@@ -12,7 +12,7 @@
 
 namespace tidepool::testing {
 
-// In all some 5 MB: two sealed segments, and an open one.
+// Some 5 MB together: two sealed segments, and an open segment.
 inline constexpr int kDamageKeys = 5'000;
 
 inline std::string KeyOf(int i) { return "key" + std::to_string(i); }

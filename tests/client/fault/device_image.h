@@ -1,4 +1,4 @@
-// The file of a stopped daemon's device: finds what lies in it, and damages it.
+// The file of a stopped daemon's device: finds its parts, and damages them.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace tidepool::testing {
 
-// No daemon may use the file meanwhile. What is missing fails the test. Offsets are in bytes, from
-// the file's beginning. Of nodes with one device and one core. Not thread-safe.
+// REQUIRES: no daemon uses the file. An absent part fails the test. Offsets are in bytes from the
+// begin of the file. For nodes with one device and one core. Not thread-safe.
 class DeviceImage {
  public:
   explicit DeviceImage(const std::string& path);
@@ -34,20 +34,20 @@ class DeviceImage {
 
   const storage::Superblock& superblock() const { return superblock_; }
   const storage::DeviceLayout& layout() const { return superblock_.layout; }
-  // Of the two the one that counts, or the other.
+  // Returns the valid superblock, or the older superblock.
   std::uint64_t SuperblockAt(bool newest) const;
   std::uint64_t CatalogAt() const { return layout().CatalogOffset(superblock_.catalog_area); }
   std::uint64_t MarkAt(bool newest) const;
-  // Of durable streams, by number: of records, not of large values.
+  // Returns the segments of durable streams, by number: segments of records, not of large values.
   std::vector<Segment> Segments() const;
-  // Those of the last incarnation that has any, by number.
+  // Returns the commits of the last incarnation with commits, by number.
   std::vector<Commit> Commits() const;
   // Where this text stands first in the bytes from `at` on; 0: nowhere.
   std::uint64_t Find(std::string_view text, std::uint64_t at, std::uint64_t bytes) const;
 
   std::string Read(std::uint64_t at, std::uint64_t bytes) const;
   void Write(std::uint64_t at, std::string_view bytes);
-  void Flip(std::uint64_t at);  // One bit of the byte there.
+  void Flip(std::uint64_t at);  // Flips a bit of the byte at `at`.
 
  private:
   template <typename T>

@@ -41,7 +41,7 @@ class MemoryStore final : public ClusterStore {
   Epoch saved_;
 };
 
-// Passes all on to the store of the test's choice. Can be told to fail, as a full disk does.
+// Forwards all calls to the store of the test's choice. Fails on demand, like a full disk.
 class TestStore final : public ClusterStore {
  public:
   TestStore() {
@@ -71,7 +71,7 @@ class TestStore final : public ClusterStore {
   bool hears_of_deaths = false;
   bool fails = false;
   int saves = 0;
-  std::map<std::string, Result<bool>> alive;  // Instead of what the store knows.
+  std::map<std::string, Result<bool>> alive;  // Replaces the store's knowledge.
 
  private:
   std::unique_ptr<EtcdPlace> place_;

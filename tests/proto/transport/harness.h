@@ -1,5 +1,5 @@
-// What the transport's tests share: receivers that record, pumping until a condition holds, and
-// child processes (started by fork and exec: UCX must never be used across a bare fork).
+// Shared parts of the transport's tests: receivers that record, pumping until a condition holds,
+// and child processes (started by fork and exec: UCX must never be used across a bare fork).
 #pragma once
 
 #include <sys/types.h>
@@ -32,7 +32,7 @@ FrameBufferPtr MakeFrame(BufferPool* pool, std::uint64_t number, std::size_t siz
 // The number of a frame made by MakeFrame; nothing if its pattern is damaged.
 std::optional<std::uint64_t> CheckFrame(Bytes frame);
 
-// Records what happens; the hooks run inside the callbacks.
+// Records events; the hooks run inside the callbacks.
 class RecordingReceiver : public Receiver {
  public:
   void OnFrame(Bytes frame) override;
@@ -63,8 +63,8 @@ class Child {
 
   pid_t pid() const { return pid_; }
   void WriteLine(const std::string& line);
-  // The next line without its newline; `idle` is called while there is none. Nothing at the end of
-  // the output or after the deadline.
+  // Returns the next line without its newline; `idle` is called while there is none. Returns no
+  // value at the end of the output or after the deadline.
   std::optional<std::string> ReadLine(const std::function<void()>& idle = {});
   // Sends `signal` and, unless it only stops or continues, reaps.
   void Kill(int signal);

@@ -1,5 +1,5 @@
-// What the tests of same-node connections share: a worker that listens and echoes, workers that
-// connect to it, and children made by fork (nothing here uses UCX).
+// Shared parts of the tests of same-node connections: a worker that listens and echoes, workers
+// that connect to it, and children made by fork (no code here uses UCX).
 #pragma once
 
 #include <sys/types.h>
@@ -31,10 +31,10 @@ class SocketFolder {
 
 std::unique_ptr<RingWorker> MakeRingWorker(const RingSettings& settings, Receiver* receiver);
 
-// One that connects, and what it was sent.
+// A connecting worker, and its received frames.
 struct RingClient {
   explicit RingClient(const std::string& address);
-  // Sends one frame and waits for its echo.
+  // Sends a frame and waits for its echo.
   bool Echoes(std::uint64_t number, std::size_t size, const std::function<void()>& meanwhile);
 
   BufferPool pool;
@@ -54,8 +54,8 @@ struct RingServer {
   RecordingReceiver receiver;
   std::unique_ptr<RingWorker> worker;
   std::vector<std::string> addresses;  // Index = client.
-  std::vector<Endpoint*> endpoints;    // The same; null until the first frame.
-  bool echoes_all = true;              // Else only what MakeFrame has made.
+  std::vector<Endpoint*> endpoints;    // Endpoints of the connections; null until the first frame.
+  bool echoes_all = true;              // False: echoes only frames of MakeFrame.
 };
 
 // A child process that runs `role` and ends. Killed and reaped by the destructor.

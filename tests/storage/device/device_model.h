@@ -12,7 +12,7 @@
 
 namespace tidepool::storage::test {
 
-// `rounds` requests through a queue of `depth`, none two under way on one block.
+// Sends `rounds` requests through a queue of `depth`, no two under way on one block.
 inline void CheckAgainstModel(Device& device, unsigned depth, int rounds, std::uint32_t seed) {
   struct UnderWay {
     BlockBuffer buffer;
@@ -78,7 +78,7 @@ inline void CheckAgainstModel(Device& device, unsigned depth, int rounds, std::u
     const bool is_full = queue.in_flight() == queue.depth();
     REQUIRE(queue.Start(request) == !is_full);
     if (is_full) {
-      // What was written into the model above is written for good by the next round on it.
+      // The next round on the model overwrites these bytes.
       if (request.operation == DeviceOperation::kWrite ||
           request.operation == DeviceOperation::kWriteThrough) {
         while (queue.in_flight() > 0) {

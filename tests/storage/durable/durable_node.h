@@ -1,5 +1,5 @@
-// A core with durable partitions on a device that loses and tears what it may, started and crashed
-// as the test likes.
+// A core with durable partitions on a device that loses and tears blocks within its rights. The
+// test starts and crashes it.
 #pragma once
 
 #include <functional>
@@ -42,7 +42,7 @@ class DurableNode {
   ~DurableNode() { Stop(); }
 
   const DurableNodeOptions& options() const { return options_; }
-  // A new incarnation, with what the last one has left.
+  // Starts a new incarnation on the last incarnation's data.
   Status Start(const std::vector<RecoverablePartition>& partitions) {
     ++volume_options_.incarnation;
     auto opened = Volume::OpenDevices({device}, volume_options_);
@@ -62,7 +62,7 @@ class DurableNode {
     report = *std::move(recovered);
     return OkStatus();
   }
-  // While it is stopped: what `kvd check` says of its core.
+  // Returns the result of `kvd check` on its core. REQUIRES: the core is stopped.
   Result<CoreCheck> Check(const std::vector<RecoverablePartition>& partitions) const {
     const auto opened = Volume::OpenDevicesForReading({device});
     if (!opened.ok()) return opened.status();
@@ -84,7 +84,7 @@ class DurableNode {
     core->BackgroundSlice(1'000'000);
     core->Poll();
   }
-  // Makes what there is durable. kOk, or what ended it.
+  // Makes all data durable. Returns kOk, or the error.
   Status Persist() {
     Status status;
     bool ended = false;
@@ -121,7 +121,7 @@ class DurableNode {
     return Run(
         [&] { return partition->hash().Delete(AsBytes(key), Hash(key), Lsn(), core->NowMs()); });
   }
-  // "<CODE>": it has none.
+  // "<CODE>": there is no value.
   std::string Text(Partition* partition, std::string_view key) {
     std::string text;
     const HashOutcome got = Run([&] {
@@ -133,8 +133,8 @@ class DurableNode {
     });
     return got.code == StatusCode::kOk ? text : "<" + std::string(StatusCodeName(got.code)) + ">";
   }
-  // Of values that have segments of their own: with and without a remainder, the last one full or
-  // not.
+  // Shapes of values with their own segments: with and without a remainder, the last segment full
+  // or not.
   static constexpr std::uint64_t kLargeShapes = 5;
   std::uint64_t LargeBytes(std::uint64_t shape) const {
     const std::uint64_t segment = options_.block_bytes;

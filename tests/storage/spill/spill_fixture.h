@@ -19,7 +19,7 @@ inline StoreOptions Spilling(std::uint64_t blocks = 48, std::uint64_t slots = 25
 inline std::string KeyOf(int i) { return "key" + std::to_string(i); }
 inline std::string ValueOf(int i) { return std::string(1'000, static_cast<char>('a' + i % 26)); }
 
-// What the core's loop does between operations.
+// Does the work of the core's loop between operations.
 inline void Work(StoreFixture& fixture) {
   fixture.core->BackgroundSlice(1'000'000);
   fixture.core->Poll();
