@@ -29,7 +29,7 @@ int Run(const std::string& file) {
   MPI_Barrier(MPI_COMM_WORLD);
   const auto next = map->Get("rank-" + std::to_string((rank + 1) % size));
   if (!next.ok()) return tidepool::Report(next.status());
-  // All ranks must have one name for their run.
+  // All ranks must share a name for their run.
   std::string run(100, '\0');
   if (rank == 0) run.replace(0, place->run.size(), place->run);
   MPI_Bcast(run.data(), static_cast<int>(run.size()), MPI_CHAR, 0, MPI_COMM_WORLD);

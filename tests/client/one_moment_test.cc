@@ -1,7 +1,7 @@
-// What an async namespace of one partition promises beyond the others: all of it comes back as it
-// was at one moment, also from a daemon with several cores.
+// The additional promise of an async namespace with a single partition: it comes back in the state
+// of a single moment, also from a daemon with several cores.
 //
-// TP_CRASH_ROUNDS=N: so many kills (default 4).
+// TP_CRASH_ROUNDS=N: number of kills (default 4).
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ namespace tidepool::testing {
 namespace {
 
 constexpr std::uint64_t kMomentKeys = 64;
-// A round lives through so many marks before its kill, so that the last one is of its own puts.
+// Checkpoints of a round before its kill, so that the last checkpoint has the round's own puts.
 constexpr std::size_t kMomentMarks = 2;
 
 NamespaceOptions OfOneMoment() {
@@ -27,7 +27,7 @@ NamespaceOptions OfOneMoment() {
 
 std::string MomentKey(std::uint64_t number) { return "k" + std::to_string(number % kMomentKeys); }
 
-// Puts the numbers behind `first` one after the other, each under the key of its turn.
+// Puts the numbers after `first` one after the other, each under the key of its turn.
 class CountingWriter {
  public:
   CountingWriter(const TestCluster& cluster, std::uint64_t first)
@@ -69,7 +69,7 @@ void KillBetweenMarks(DurableCluster* cluster, CountingWriter* writer) {
   cluster->StartAll();
 }
 
-// The number that each key holds; 0: none.
+// Returns the number under each key; 0: none.
 std::vector<std::uint64_t> NumbersIn(const TestCluster& cluster) {
   Client client = ConnectTo(cluster);
   const BytesMap map = Open<BytesMap>(client, "moment", OfOneMoment());
@@ -83,7 +83,7 @@ std::vector<std::uint64_t> NumbersIn(const TestCluster& cluster) {
   return numbers;
 }
 
-// The greatest number, if the keys hold what they held when it was put.
+// Returns the greatest number, if the keys have the state of the moment when it was put.
 std::uint64_t CheckOneMoment(const std::vector<std::uint64_t>& numbers) {
   std::uint64_t newest = 0;
   for (const std::uint64_t number : numbers) newest = std::max(newest, number);
@@ -103,7 +103,7 @@ TEST_CASE("An async namespace of one partition comes back as it was at one momen
     KillBetweenMarks(&cluster, &writer);
     const std::uint64_t newest = CheckOneMoment(NumbersIn(*cluster));
     INFO("round " << round << ": " << newest << " of " << writer.number() << " came back");
-    // The writer goes on behind what came back, so that each key has its turn again.
+    // The writer continues after the recovered number, so that each key has its turn again.
     first = newest;
   }
   CHECK(first > 0);

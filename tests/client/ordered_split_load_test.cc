@@ -22,7 +22,7 @@ constexpr int kCounters = 400;
 std::string Counter(std::uint64_t i) { return "c" + std::to_string(10'000 + i); }
 std::string Fixed(std::uint64_t i) { return Counter(i) + "-fixed"; }
 
-// What the threads of a test have found wrong.
+// Errors found by the threads of a test.
 class Faults {
  public:
   void Add(const std::string& what) {
@@ -57,7 +57,7 @@ std::map<std::string, std::int64_t> Write(Load& load, std::uint64_t id, std::uin
     return (state >> 33) % below;
   };
   std::map<std::string, std::int64_t> added;
-  std::map<std::string, std::int64_t> last;  // What this thread has put last under its own keys.
+  std::map<std::string, std::int64_t> last;  // Last values of this thread under its own keys.
   std::int64_t round = 0;
   while (!load.stop) {
     std::vector<std::pair<std::string, Future<std::int64_t>>> adds;
@@ -66,7 +66,7 @@ std::map<std::string, std::int64_t> Write(Load& load, std::uint64_t id, std::uin
     for (int i = 0; i < 24; ++i) {
       const std::string counter = Counter(next(kCounters));
       adds.emplace_back(counter, map.FetchAddAsync(counter, 1));
-      // Twice the same key at once: the second one is what stays.
+      // Two puts to a key at the same time: the second value stays.
       const std::string own = Counter(next(kCounters)) + "-own" + std::to_string(id);
       puts.emplace_back(own, map.PutAsync(own, std::to_string(round * 2)));
       puts.emplace_back(own, map.PutAsync(own, std::to_string(round * 2 + 1)));
@@ -215,7 +215,7 @@ TEST_CASE("ClientsKilledDuringSplitsCostNobodyElseAnything", "[kinds]") {
     CHECK(map.FetchAdd("bystander", 1).value() == i);
   }
   for (int i = 0; i < kClients; ++i) {
-    // What was answered is there once; one more may have been under way.
+    // Answered adds count once; a further add may have been under way.
     const auto adds = map.FetchAdd("adds-" + std::to_string(i), 0).value();
     const auto told = static_cast<std::int64_t>(answered[static_cast<std::size_t>(i)]);
     CHECK((adds == told || adds == told + 1));

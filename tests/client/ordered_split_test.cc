@@ -1,4 +1,4 @@
-// Ranges of ordered namespaces that are split while they are used: one client, step by step.
+// Ranges of ordered namespaces that are split during use: a client, step by step.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -42,7 +42,7 @@ TEST_CASE("RandomOperationsAndSplitsAgreeWithAMap", "[kinds]") {
     RandomSteps(fixture.map, 100, random, &model);
     std::optional<std::string> key;
     if (random.OneIn(2)) key = RandomKey(random);
-    // Where a range begins already, or with one key only, there is nothing to split.
+    // A range cannot be split at its begin, or if it has a single key.
     const Status split = Split(fixture.cluster, "split", key);
     INFO(split.ToString());
     REQUIRE((split.ok() || split.code() == StatusCode::kFailedPrecondition));
@@ -64,7 +64,7 @@ TEST_CASE("ASplitKeepsVersionsAndTheyGrowOn", "[kinds]") {
     const auto got = fixture.map.Get(Key(i));
     REQUIRE(got.ok());
     CHECK(got->version == before[static_cast<std::size_t>(i)]);
-    // What was read before the split may be replaced by its version after it.
+    // A later version may replace a value that was read before the split.
     const auto put = fixture.map.Put(
         Key(i), "w", {.condition = PutCondition::kIfVersion, .if_version = got->version});
     REQUIRE(put.ok());
@@ -78,7 +78,7 @@ TEST_CASE("CountsFollowTheRecords", "[kinds]") {
   PutAll(fixture.map, model);
   for (int i = 0; i < 4; ++i) {
     REQUIRE(WaitUntil([&] { return Split(fixture.cluster, "split", std::nullopt).ok(); }));
-    // At once, while what has left is still being removed.
+    // At once, while moved-out records are still being removed.
     CHECK(fixture.map.Length().value() == model.size());
     CHECK(fixture.map.CountRange({}).value() == model.size());
     CHECK(Walk(fixture.map, {}, {.reverse = true}) == Records(model.rbegin(), model.rend()));
@@ -121,7 +121,8 @@ TEST_CASE("ScansAndCursorsGoOnAcrossSplits", "[kinds]") {
     REQUIRE(page.ok());
     for (const Record& record : page->records()) seen.emplace_back(record.key, record.value);
     cursor = page->next();
-    // Pages end with ranges: without the substr each split would be followed by one a letter on.
+    // Pages end with ranges. Without the substr each split would be followed by a split a letter
+    // further.
     const std::string key = cursor.key.substr(0, Key(0).size()) + "b";
     splits += Split(fixture.cluster, "split", key).ok() ? 1 : 0;
   }
@@ -225,7 +226,7 @@ TEST_CASE("RangesThatGrowAreSplitByThemselves", "[kinds]") {
   }));
   CHECK(RangesOf(fixture.cluster, "grows") > 10);
   CHECK(Walk(grows, {}) == Records(model.begin(), model.end()));
-  // One that is split by hand only stays as it is.
+  // A namespace that is only split by hand stays unchanged.
   PutAll(fixture.map, model);
   CHECK(RangesOf(fixture.cluster, "split") == 1);
 }
@@ -294,7 +295,7 @@ TEST_CASE("ACopyThatFindsNoMemoryLeavesTheRangeAsItWas", "[kinds]") {
   CHECK(fixture.map.Length().value() == model.size());
 }
 
-// Both take the same number for the new range; one is faster.
+// Both take an equal number for the new range, and one of them is faster.
 TEST_CASE("RangesOfTwoNodesAreSplitAtTheSameTime", "[kinds]") {
   TestCluster cluster({.nodes = 2, .cores = 2, .memory = "256MiB"});
   cluster.WaitReady();
@@ -324,7 +325,7 @@ TEST_CASE("RangesOfTwoNodesAreSplitAtTheSameTime", "[kinds]") {
 TEST_CASE("ASplitIsAskedForOnAnyNodeAndSurvivesItsCoordinatorsSilence", "[kinds]") {
   Fixture fixture({.nodes = 2, .cores = 2, .memory = "96MiB"});
   const Model model = Many(1'000);
-  // On both nodes, so that one of them is not the coordinator's.
+  // On both nodes, so that at least a range is not the coordinator's.
   const auto map = Open<BytesOrderedMap>(fixture.client, "two",
                                          {.split_keys = {Key(500)}, .split = SplitMode::kManual});
   PutAll(map, model);

@@ -41,7 +41,7 @@ std::vector<std::string> ValuesOf(const BytesItems& queue, std::size_t items_max
   return values;
 }
 
-// Runs functions on threads of their own; what one throws ends the test when they are joined.
+// Runs functions on their own threads. An exception ends the test when they are joined.
 class Threads {
  public:
   ~Threads() {
@@ -134,7 +134,7 @@ TEST_CASE("A moved filter knows what it knew, and inserters are told once", "[ki
     threads.Run([&] {
       while (!stop) {
         const int i = next++;
-        // Each value by both of a pair: one is told, whatever moves meanwhile.
+        // Both consumers of a pair see each value: one gets it, whatever moves meanwhile.
         for (int twice = 0; twice < 2; ++twice) {
           const auto is_new = filter.Insert(std::to_string(i));
           RequireOk(is_new.status());
@@ -276,7 +276,7 @@ struct Traffic {
       }
     }
   }
-  // Ends the traffic; what is wrong with it, or nothing.
+  // Ends the traffic. Returns the error, or nothing.
   std::string End() {
     stop = true;
     if (std::string failure = threads.Join(); !failure.empty()) return failure;

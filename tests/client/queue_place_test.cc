@@ -1,4 +1,4 @@
-// What a drain says of a queue that is elsewhere, against daemons of other machines.
+// The answer of a drain for a queue that is elsewhere, with daemons of other machines.
 #include <catch2/catch.hpp>
 
 #include "tests/client/fake_daemon.h"

@@ -1,5 +1,5 @@
-// Writers of large values whose sum is many times the daemon's memory: with a device each waits for
-// its turn, and none is refused while the device has room.
+// Writers of large values with a sum of many times the daemon's memory. With a device each waits
+// for its turn, and none is refused while the device has room.
 #include <grpcpp/channel.h>
 
 #include <atomic>
@@ -162,7 +162,7 @@ TEST_CASE("Large values by every way in at once are all taken", "[spill][room]")
       }
     }
   });
-  // Small ones go on beside them.
+  // Small values continue beside them.
   threads.emplace_back([&] {
     Client client = fixture.Connect();
     const BytesMap map = Open<BytesMap>(client, "values");
@@ -245,7 +245,7 @@ TEST_CASE("Who waits for a stopped client's room is told so, and gets it in the 
   INFO(by_grpc.ToString());
   CHECK(by_grpc.code() == StatusCode::kDeadlineExceeded);
   CHECK(by_grpc.what().find("waited for room") != std::string::npos);
-  // Others go on meanwhile.
+  // Other operations continue meanwhile.
   for (int i = 0; i < 2'000; ++i) {
     RequireOk(map.Put("small" + std::to_string(i), ValueOf(2'000, i)).status());
   }
@@ -309,7 +309,7 @@ TEST_CASE("Large values on the device move with their range", "[spill][room]") {
   const auto map = Open<BytesOrderedMap>(client, "ranges", {.split = SplitMode::kManual});
   const auto key_of = [](int i) { return "k" + std::to_string(1'000 + i); };
   for (int i = 0; i < 60; ++i) RequireOk(map.Put(key_of(i), ValueOf(5 * kMiB, i)).status());
-  // What came last pushes all else out.
+  // The last values push all other values out.
   for (int i = 0; i < 20'000; ++i) {
     RequireOk(map.Put("z" + std::to_string(i), ValueOf(8'000, i)).status());
   }

@@ -19,7 +19,7 @@
 namespace tidepool::testing {
 namespace {
 
-// 120 MB of values: twice what the daemon's memory holds.
+// 120 MB of values: twice the daemon's memory.
 constexpr int kRecords = 60'000;
 
 std::string KeyOf(int i) {
@@ -37,7 +37,7 @@ void PutAll(const BytesMap& map) {
   constexpr int kBatch = 500;
   for (int at = 0; at < kRecords; at += kBatch) {
     std::vector<std::string> texts;
-    // In no order: what lies together in a segment is far apart in the order of keys.
+    // In random order: neighbours in a segment are far apart in the order of keys.
     for (int i = at; i < at + kBatch; ++i) {
       const int key = static_cast<int>((static_cast<std::int64_t>(i) * 7'919) % kRecords);
       texts.push_back(KeyOf(key));
@@ -117,7 +117,7 @@ TEST_CASE("A queue on the device gives its items in order", "[spill]") {
     RequireOk(queue.MultiPush(views).FirstFailure());
   }
 
-  // Some one by one, most in groups; of these every other one under leases.
+  // Some items one by one, most in groups; every other group under leases.
   int next = 0;
   for (; next < 500; ++next) REQUIRE(queue.Pop().value().value == ValueOf(next));
   while (next < kRecords) {
@@ -211,7 +211,8 @@ TEST_CASE("A chain that reads a value of several segments adds once", "[spill]")
   const std::string large(5'000'000, 'x');
   RequireOk(map.Put("{c}large", large).status());
   for (int i = 0; i < 30; ++i) RequireOk(map.Put(KeyOf(i), large).status());
-  // The value has left memory; the counter comes first, and must not be run again with what waits.
+  // The value has left memory. The counter comes first, and must not be executed again with the
+  // waiting step.
   for (int i = 1; i <= 3; ++i) {
     Chain chain;
     chain.FetchAdd("{c}counter", 1);

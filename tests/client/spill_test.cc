@@ -1,5 +1,5 @@
-// Programs whose data is larger than the daemon's memory: what leaves it is read back for whoever
-// asks, in order and exactly once.
+// Programs with more data than the daemon's memory: spilled records are read back for each reader,
+// in order and exactly once.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <map>
@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 
 std::string KeyOf(int i) { return "key" + std::to_string(i); }
-// 2,000 bytes that say whose and of which round they are.
+// Returns 2,000 bytes that name their key and round.
 std::string ValueOf(int i, int round) {
   std::string value = KeyOf(i) + "/" + std::to_string(round) + "/";
   value.resize(2'000, static_cast<char>('a' + (i + round) % 26));
@@ -40,7 +40,7 @@ void PutAll(const BytesMap& map, int begin, int end, int round) {
   }
 }
 
-// 120 MB of values: twice what the daemon's memory holds.
+// 120 MB of values: twice the daemon's memory.
 constexpr int kKeys = 60'000;
 
 TEST_CASE("More than memory holds is put and read back", "[spill]") {
@@ -97,7 +97,7 @@ TEST_CASE("Counters on the device count every addition once", "[spill]") {
   const BytesMap map = Open<BytesMap>(client, "counters");
   constexpr int kCounters = 2'000;
   std::atomic<bool> over{false};
-  // Others keep the memory full, so that counters leave it again and again.
+  // Other clients keep the memory full, so that counters leave it again and again.
   std::thread others([&] {
     Client other = ConnectTo(*spilling);
     const BytesMap theirs = Open<BytesMap>(other, "counters");
@@ -143,7 +143,7 @@ TEST_CASE("Buffered additions to counters on the device count once", "[spill]") 
   }
 }
 
-// Values that are streamed wait for memory as small ones do.
+// Streamed values wait for memory like small values.
 TEST_CASE("Streamed values leave memory and come back", "[spill]") {
   SpillingCluster spilling;
   Client client = ConnectTo(*spilling, {.call_timeout = std::chrono::minutes(2)});

@@ -1,4 +1,4 @@
-// A client in mid-traffic, for tests that kill it: adds, batches, buffered adds, and values large
+// A client with traffic, for tests that kill it: adds, batches, buffered adds, and values large
 // enough to travel in parts, both ways.
 //
 //   traffic_client CLUSTER_FILE ID [ordered]
@@ -11,7 +11,7 @@
 //   traffic_client CLUSTER_FILE ID waiting
 //                                      waits for the keys "waited-0" to "waited-19" and for changes
 //                                      of "changed"; a byte on stdout when the daemon has all of
-//                                      these waits; ends when one does
+//                                      these waits; ends when a wait ends
 //
 // Exit code 1: an operation failed.
 #include <unistd.h>
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
   for (const std::string& name : names) records.push_back({name, small});
   auto buffered = map->Buffered({.operations_max = 100});
   for (;;) {
-    // All under way at once, so that a kill meets each of them in any state.
+    // All under way at the same time, so that a kill meets each of them in any state.
     auto up = map->PutAsync("uploaded", large);
     auto down = map->GetAsync("large");
     auto batch = map->MultiPutAsync(records);

@@ -88,11 +88,11 @@ TEST_CASE("A wait ends with its namespace", "[wait]") {
   RequireOk(client.Drop("wait.drop"));
   const auto end = waiter.Wait();
   CHECK(end.code() == StatusCode::kNotFound);
-  // The key was not there either, but that is not what ended it.
+  // The key was absent too, but that is not the reason of the end.
   CHECK(std::string(end.status().what()).find("dropped") != std::string::npos);
 }
 
-// One message asks for as many as there is credit; the others' turn comes with the next second.
+// A message asks for as many waits as there is credit. The rest have their turn in the next second.
 TEST_CASE("Waits beyond the credit are asked in their turn", "[wait]") {
   Client client = ConnectTo(Cluster());
   const BytesMap map = Open<BytesMap>(client, "wait.turns", {.partitions = 1});

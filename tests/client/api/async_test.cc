@@ -1,5 +1,4 @@
-// The asynchronous forms against real daemons: each does and returns what its synchronous form
-// does.
+// The asynchronous forms against real daemons: each acts and returns like its synchronous form.
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <set>
@@ -14,7 +13,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// True if the future of an asynchronous form gives what the synchronous form returns.
+// True if the future of an asynchronous form gives the result of the synchronous form.
 template <typename Sync, typename Async>
 constexpr bool kSameType = std::is_same_v<Sync, decltype(std::declval<Async&>().Wait())>;
 
@@ -54,7 +53,7 @@ TEST_CASE("Times to live are set and read asynchronously", "[async]") {
   CHECK(*left <= 1h);
   RequireOk(map.ExpireAsync("k", kForEver).Wait());
   CHECK(map.TtlAsync("k").Wait().value_or(0ms) == kForEver);
-  // One that has passed ends the record, and does not make it live for ever.
+  // A past time ends the record, and does not make it live for ever.
   RequireOk(map.ExpireAsync("k", -1h).Wait());
   CHECK(WaitUntil([&] { return map.GetAsync("k").Wait().code() == StatusCode::kNotFound; }));
   CHECK(map.ExpireAsync("absent", 1h).Wait().code() == StatusCode::kNotFound);
@@ -109,7 +108,7 @@ TEST_CASE("Counters of one thread change in the order of their calls", "[async]"
   auto most = map.FetchMaxAsync("i", 0b1010);
   auto masked = map.FetchAndAsync("i", 0b0010);
   auto turned = map.FetchXorAsync("i", 0b0111);
-  // The last one is waited for first.
+  // The last call is waited for first.
   CHECK(turned.Wait().value_or(-1) == 0b0010);
   CHECK(masked.Wait().value_or(-1) == 0b1010);
   CHECK(most.Wait().value_or(-1) == 0);

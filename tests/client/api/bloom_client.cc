@@ -1,9 +1,10 @@
-// One of many that insert the same values into a filter, for tests that kill some of them.
+// A client that inserts values into a filter. Many of them insert equal values, and tests kill
+// some.
 //
 //   bloom_client CLUSTER_FILE NAMESPACE COUNT SEED
 //
-// Inserts "v0" .. "vCOUNT-1" in an order of its own, 16 at a time, and writes the number of each
-// that it was told to be new, a line each. Exit code 1: an operation failed.
+// Inserts "v0" .. "vCOUNT-1" in an order of its own, 16 at a time. Writes the number of each new
+// value, a line each. Exit code 1: an operation failed.
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,7 +52,7 @@ int main(int argc, char** argv) {
     for (std::size_t i = 0; i < batch.size(); ++i) {
       if (told[i]) lines += std::to_string(order[begin + i]) + "\n";
     }
-    // In one piece: a kill leaves no half line.
+    // A single write: a kill leaves no half line.
     if (write(STDOUT_FILENO, lines.data(), lines.size()) != static_cast<long>(lines.size())) {
       return 1;
     }

@@ -62,7 +62,7 @@ TEST_CASE("EveryFormOfInsertAndContainsAgrees", "[kinds]") {
   CHECK(filter->MultiContains(values.views).count() == 1000);
   const Values others(1000, "other");
   CHECK(filter->MultiContainsAsync(others.views).Wait().value().count() == 0);
-  // Twice in one batch: new at most once.
+  // A value twice in a batch is new at most once.
   const std::vector<std::string_view> twice = {"t", "t"};
   CHECK(filter->MultiInsert(twice).count() == 1);
   CHECK(filter->MultiInsert({}).size() == 0);
@@ -125,7 +125,7 @@ TEST_CASE("EstimateKnowsHowMuchTheFilterHolds", "[kinds]") {
   const BloomEstimate full = filter->EstimateAsync().Wait().value();
   CHECK(full.items == Approx(20'000).epsilon(0.02));
   CHECK(full.false_positive_rate <= 0.011);
-  // What it says about its errors is so.
+  // Its claim about its errors is true.
   const Values others(20'000, "other");
   const double errors = static_cast<double>(filter->MultiContains(others.views).count()) / 20'000;
   CHECK(std::abs(errors - full.false_positive_rate) < 0.004);
@@ -135,7 +135,7 @@ TEST_CASE("ADownloadAnswersAsTheDaemonsDo", "[kinds]") {
   TestCluster cluster({.nodes = 2, .memory = "128MiB"});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  // Several blocks per partition, most of which nobody inserts into.
+  // Several blocks per partition, mostly without any insert.
   const auto filter = client.Create<BytesBloom>("seen", For(2'000'000, 0.01));
   REQUIRE(filter.ok());
   const auto empty = filter->Download();
@@ -153,7 +153,7 @@ TEST_CASE("ADownloadAnswersAsTheDaemonsDo", "[kinds]") {
   for (std::size_t i = 0; i < others.texts.size(); ++i) {
     REQUIRE(copy->Contains(others.texts[i]) == there[i]);
   }
-  // As of the time of the download.
+  // State at the time of the download.
   REQUIRE(filter->Insert("later").value());
   CHECK_FALSE(copy->Contains("later"));
 }
@@ -181,7 +181,7 @@ TEST_CASE("UnionKnowsWhatBothKnew", "[kinds]") {
     CHECK(first->Estimate().value().items == Approx(4'000).epsilon(0.02));
   }
   CHECK(second->MultiContains(mine.views).count() == 0);
-  // What became known by a union is new to nobody.
+  // A value known by a union is not new.
   CHECK(first->MultiInsert(theirs.views).count() == 0);
   const Status refused = first->Union(*other);
   CHECK(refused == StatusCode::kFailedPrecondition);
@@ -203,7 +203,7 @@ TEST_CASE("ADroppedFilterAnswersNeitherYesNorNo", "[kinds]") {
   const std::vector<std::string_view> batch = {"a"};
   CHECK(filter->MultiContains(batch).FirstFailure() == StatusCode::kNotFound);
   CHECK(filter->Estimate().code() == StatusCode::kNotFound);
-  // One that is made again has nothing of it.
+  // A filter that is made again is empty.
   const auto again = client.Create<BytesBloom>("seen", For(1000));
   REQUIRE(again.ok());
   CHECK(again->Insert("a").value());
@@ -233,7 +233,7 @@ TEST_CASE("ATypedFilterIsOneOfItsEncodings", "[kinds]") {
   CHECK(client.Open<BytesBloom>("numbers").ok());
 }
 
-// How often each of `count` values was told to be new by these clients.
+// Counts for each of `count` values how often these clients got "new".
 std::vector<int> Told(const std::vector<std::unique_ptr<Process>>& clients, std::size_t count) {
   std::vector<int> told(count);
   for (const auto& client : clients) {
@@ -274,7 +274,7 @@ TEST_CASE("OfAllWhoInsertAValueExactlyOneIsToldThatItIsNew", "[kinds]") {
   const std::vector<int> told = Told(inserters.processes, kValues);
   const auto exactly = static_cast<std::size_t>(std::count(told.begin(), told.end(), 1));
   CHECK(std::count_if(told.begin(), told.end(), [](int times) { return times > 1; }) == 0);
-  // One in a million may be taken for known by error: three of 20,000 never are.
+  // A value in a million may seem known by error: three of 20,000 never do.
   CHECK(exactly >= kValues - 2);
 }
 
@@ -289,7 +289,7 @@ TEST_CASE("KilledInsertersLeaveNoValueThatIsNewTwice", "[kinds][fault]") {
   constexpr std::size_t kKilled = 12;
   for (std::size_t i = 0; i < kKilled; ++i) {
     Process& killed = inserters.Start();
-    // In mid-traffic: after it was told something, or has ended before that.
+    // During traffic: after some answers, or after its end.
     const std::size_t enough = 1 + random.Below(2'000);
     REQUIRE(WaitUntil([&] { return killed.Output().size() >= enough || !killed.running(); }));
     killed.Signal(SIGKILL);
@@ -303,7 +303,7 @@ TEST_CASE("KilledInsertersLeaveNoValueThatIsNewTwice", "[kinds][fault]") {
   }
   const std::vector<int> told = Told(inserters.processes, kValues);
   CHECK(std::count_if(told.begin(), told.end(), [](int times) { return times > 1; }) == 0);
-  // What a killed one was told and could not write is one batch of 16 each.
+  // A killed client could lose the lines of a batch of 16.
   const auto never = static_cast<std::size_t>(std::count(told.begin(), told.end(), 0));
   CHECK(never <= kKilled * 16 + 2);
   const Values values(static_cast<int>(kValues));

@@ -41,7 +41,7 @@ TEST_CASE("A chain hands numbers on", "[chain]") {
   const ChainStep all = chain.Take("{n}a");
   const ChainStep added = chain.FetchAdd("{n}b", all);
   const ChainStep before = chain.FetchAdd("{n}b", 2);
-  chain.FetchMax("{n}top", before);  // What was in b.
+  chain.FetchMax("{n}top", before);  // The value of b.
   const ChainResult result = Done(map.Execute(chain));
   REQUIRE(result.status().ok());
   CHECK(result[added].number == 0);
@@ -58,7 +58,7 @@ TEST_CASE("A chain combines bits", "[chain]") {
   const ChainStep before = chain.FetchOr("{b}flags", 0b0011);
   const ChainStep ored = chain.FetchAnd("{b}flags", 0b0110);
   const ChainStep anded = chain.FetchXor("{b}flags", 0b1111);
-  const ChainStep xored = chain.FetchXor("{b}copy", before);  // With what was there at first.
+  const ChainStep xored = chain.FetchXor("{b}copy", before);  // Uses the first value.
   const ChainResult result = Done(map.Execute(chain));
   REQUIRE(result.status().ok());
   CHECK(result[before].number == 0b1100);
@@ -78,7 +78,7 @@ TEST_CASE("A chain hands floating-point numbers on", "[chain]") {
   const ChainStep sum = chain.FetchAddF64("{f}sum", read);
   const ChainStep before = chain.FetchAddF64("{f}a", 0.25);
   const ChainStep low = chain.FetchMinF64("{f}low", -7.5);
-  const ChainStep high = chain.FetchMaxF64("{f}high", before);  // What a was.
+  const ChainStep high = chain.FetchMaxF64("{f}high", before);  // The value of a.
   const ChainResult result = Done(map.Execute(chain));
   REQUIRE(result.status().ok());
   CHECK(result[sum].number_f64 == 0);
@@ -91,7 +91,7 @@ TEST_CASE("A chain hands floating-point numbers on", "[chain]") {
   CHECK(map.Get("{f}high")->AsF64() == 2.5);
 }
 
-// The bits of a double are a number as well, and a wrong one.
+// The bits of a double are a number too, and a wrong number.
 TEST_CASE("A chain takes no number of the other type", "[chain]") {
   Client client = ConnectTo(Cluster());
   const BytesMap map = Open<BytesMap>(client, "chain.types");
@@ -131,8 +131,8 @@ TEST_CASE("A chain asks how long a record lives", "[chain]") {
   CHECK(result[none].status.code() == StatusCode::kNotFound);
 }
 
-// The values of reads in the same frame once took the room of what steps hand on, and the taken
-// value was gone.
+// Values of reads in the same frame once took the room for results of steps, and the taken value
+// was lost.
 TEST_CASE("A chain behind large reads hands its values on", "[chain]") {
   Client client = ConnectTo(Cluster());
   const BytesMap map = Open<BytesMap>(client, "chain.room", {.partitions = 1});

@@ -1,4 +1,4 @@
-// Codecs: what travels, that any bytes give a value or a Status, names, and who is refused.
+// Codecs: encodings, values or a Status for any bytes, names, and refused types.
 #include "tidepool/codec.h"
 
 #include <array>
@@ -46,7 +46,7 @@ struct Renamed {
   int x;
 };
 
-// A type of a program's own: a polynomial, whose memory is elsewhere.
+// A program's own type: a polynomial, with memory elsewhere.
 struct Polynomial {
   std::vector<double> coefficients;
 
@@ -84,7 +84,7 @@ std::string Encoded(const T& value) {
   return std::string(Codec<T>::Encode(value, &room));
 }
 
-// True if the value comes back; what else could be the encoding does not pass for one.
+// True if the value comes back, and near variants of the encoding are refused.
 template <typename T>
 bool ComesBack(const T& value) {
   const std::string bytes = Encoded(value);
@@ -280,7 +280,7 @@ TEST_CASE("AFailureSaysWhatWasReadAndWhatWasWanted") {
   CHECK(Codec<std::vector<bool>>::Decode("\1\2").code() == StatusCode::kFailedPrecondition);
 }
 
-// Whatever is accepted is the one encoding of its value.
+// Accepted bytes are the only encoding of their value.
 template <typename T>
 void TryRandomBytes(std::mt19937& random) {
   int accepted = 0;
@@ -324,8 +324,8 @@ TEST_CASE("AnyBytesGiveAValueOrAStatus") {
   TryRandomBytes<std::variant<std::string, bool, std::uint16_t>>(random);
 }
 
-// Who may be what. A program that tries gets the message of HashMap's static_assert, which
-// refused_types.py reads.
+// Permitted types. A program that tries another type gets the message of HashMap's static_assert,
+// which refused_types.py reads.
 struct WithPointer {
   int count;
   const char* name;

@@ -10,7 +10,7 @@ namespace tidepool::testing {
 namespace {
 
 CopyCounts own;
-// What memcpy looks at; `own` until a file is mapped. Constant initialization: memcpy runs before
+// Counts used by memcpy; `own` until a file is mapped. Constant initialization: memcpy runs before
 // any constructor.
 constinit std::atomic<CopyCounts*> counts{&own};
 
@@ -21,7 +21,7 @@ void Note(std::size_t bytes) {
   }
 }
 
-// Not by memcpy, nor by what the compiler makes one of.
+// Copies without memcpy, and without code that the compiler turns into memcpy.
 void* Forward(void* to, const void* from, std::size_t bytes) {
   auto* out = static_cast<volatile char*>(to);
   const auto* in = static_cast<const volatile char*>(from);

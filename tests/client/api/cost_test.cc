@@ -26,8 +26,8 @@
 namespace tidepool::testing {
 namespace {
 
-constexpr std::size_t kValueBytes = 5'003;  // Of no other thing that is copied.
-constexpr std::size_t kItems = 10;          // n, of the rows that have one: they fit a message.
+constexpr std::size_t kValueBytes = 5'003;  // A size that no other copied object has.
+constexpr std::size_t kItems = 10;          // n, for the rows with n: they fit a message.
 constexpr int kRepeats = 8;
 // A value that travels in parts, each of which is copied by itself.
 constexpr std::size_t kPartBytes = limits::kStreamPartBytesMax;
@@ -38,11 +38,11 @@ constexpr std::size_t kPieceBytes = limits::kUnstreamedValueBytesMax;
 constexpr std::size_t kPieces = 2;
 constexpr std::uint64_t kFilterItems = 45'000;
 
-// What one row says, and what is measured.
+// The claim of a row, or a measurement.
 struct Cost {
   std::uint64_t requests = 0;
   std::uint64_t answers = 0;
-  std::uint64_t client_copies = 0;  // Of each value.
+  std::uint64_t client_copies = 0;  // Copies of each value.
   std::uint64_t daemon_copies = 0;
 
   std::string Text() const {
@@ -77,7 +77,7 @@ struct Row {
   std::string name;
   std::size_t values = 1;  // That are copied.
   std::function<void(int)> operation;
-  std::size_t value_bytes = kValueBytes;  // Of what is copied at once.
+  std::size_t value_bytes = kValueBytes;  // Bytes that are copied at once.
 };
 
 class Costs {
@@ -97,7 +97,7 @@ class Costs {
 
   Client& client() { return client_; }
 
-  // Of one call of `row`, once everything that is made once has been made.
+  // Measures a call of `row` after all one-time work is done.
   Cost Measure(const Row& row) {
     int number = 0;
     for (; number < 3; ++number) row.operation(number);
@@ -129,7 +129,7 @@ class Costs {
   }
   Client Ready() {
     cluster_.WaitReady();
-    // What is read in the daemon's memory costs no message; the table is of those that come by one.
+    // Direct reads cost no message. The table is about reads by message.
     ConnectOptions options;
     options.direct_read_bytes_max = 0;
     return ConnectTo(cluster_, options);
@@ -156,7 +156,7 @@ std::shared_ptr<T> Shared(T handle) {
   return std::make_shared<T>(std::move(handle));
 }
 
-// Adds of one kind to n keys, buffered and flushed.
+// Returns the row of buffered and flushed adds of a kind to n keys.
 Row BufferedAddRow(const std::string& name, const BytesMap& map,
                    const std::function<void(BufferedBytesMap&, int)>& add) {
   return {name, 1, [add, buffered = Shared(map.Buffered())](int i) {
@@ -279,7 +279,7 @@ std::vector<Row> SetRows(const HashSet<std::uint64_t>& set) {
   };
 }
 
-// Of a map whose keys are two nodes', which take a message each without the daemon in between.
+// Rows of a map with keys on two nodes, which take a message each without the aggregating daemon.
 std::vector<Row> NodeAggregationRows(const BytesMap& map, const std::string& value) {
   std::map<std::uint32_t, int> owners;
   for (const std::string& key : Keys(0).texts) ++owners[map.space().OwnerOf(key)];
@@ -303,7 +303,7 @@ std::vector<Row> NodeAggregationRows(const BytesMap& map, const std::string& val
   };
 }
 
-// Of a map of n records, which fit one page, with a copy of its prefilter.
+// Rows of a map of n records, which fit a page, with a copy of its prefilter.
 std::vector<Row> LocalRows(const BytesMap& map, const std::string& value) {
   REQUIRE(map.MultiPut(Keys(0).With(value)).AllOk());
   const auto copy = WithPrefilter(map);
@@ -369,7 +369,7 @@ std::vector<Row> QueueRows(const BytesQueue& queue, const BytesPriorityQueue& pr
     REQUIRE(queue.MultiPush(values).AllOk());
     REQUIRE(priorities.MultiPush(prioritized).AllOk());
   }
-  // One list for each call of a row that ends leases.
+  // A list for each call of a row that ends leases.
   const auto lease_some = [&] {
     std::vector<std::vector<ItemLease>> leases(3 + kRepeats);
     for (std::vector<ItemLease>& some : leases) {
@@ -471,7 +471,7 @@ std::vector<Row> BloomRows(const BytesBloom& filter, const BytesBloom& other) {
 
 std::vector<Row> GroupRows(Client& client) {
   const auto group = std::make_shared<Group>(*Group::Join(client, "costs", 1));
-  // They live until the end, since a group that goes says so.
+  // They live until the end, because the end of a group sends messages.
   const auto joined = std::make_shared<std::vector<Group>>();
   return {
       {"Join", 1,

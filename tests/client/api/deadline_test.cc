@@ -1,4 +1,4 @@
-// Deadlines: what an operation ends with, and answers that come too late.
+// Deadlines: the ends of operations, and answers that come too late.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -144,7 +144,7 @@ TEST_CASE_METHOD(Fixture, "A huge time to wait is no time in the past", "[client
 }
 
 TEST_CASE_METHOD(Fixture, "A time to wait of 0 or less gives up at once", "[client][deadline]") {
-  // The times are those of the machine's clock: the fixture's must not be behind it.
+  // The times come from the machine's clock, and the fixture's clock must not be behind it.
   cluster.clock().AdvanceMs(Clock::Real().MonotonicNs() / 1'000'000 + 60'000);
   auto put = map.PutAsync(key, "1");
   for (const auto timeout : {std::chrono::nanoseconds(0), std::chrono::nanoseconds(-1),
@@ -191,7 +191,7 @@ TEST_CASE("Times to live travel as they are, for ever as 0, and passed ones end 
   CHECK(internal::ToTtlMs(kForEver) == 0);
   CHECK(internal::ToTtlMs(milliseconds(-1)) == 1);
   CHECK(internal::ToTtlMs(milliseconds::min()) == 1);
-  // No range is cut: the daemons decide what they take.
+  // No range is cut: the daemons decide which values they accept.
   const milliseconds longest = kForEver - milliseconds(1);
   CHECK(internal::ToTtlMs(longest) == static_cast<std::uint64_t>(longest.count()));
   CHECK(internal::FromTtlMs(static_cast<std::uint64_t>(longest.count())) == longest);

@@ -11,7 +11,7 @@ namespace tidepool::testing {
 namespace {
 
 constexpr std::uint64_t kExpected = 200'000;
-constexpr std::uint64_t kIndexBytes = kExpected * 16;  // As namespace.h has it.
+constexpr std::uint64_t kIndexBytes = kExpected * 16;  // See namespace.h.
 
 std::uint64_t IndexBytes(TestCluster& cluster) {
   return cluster.StatusFrom(0).nodes(0).status().memory().index_bytes();

@@ -1,4 +1,4 @@
-// A member of a group that meets the others again and again, for tests that kill it.
+// A member of a group that meets the group again and again, for tests that kill it.
 //
 //   group_client CLUSTER_FILE GROUP SIZE RANK [barrier|broadcast|reduce [ROOT]]
 //

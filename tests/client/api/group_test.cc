@@ -138,7 +138,7 @@ TEST_CASE("A fence returns what failed on the way, and its barrier is met all th
       for (int i = 0; i < 3; ++i) refused.Push("item");
     }
     puts.Put("key" + std::to_string(me), "value");
-    // The first of the handles fails: the other one is flushed, and nobody waits in vain.
+    // The first handle fails: the other handle is flushed, and no member waits in vain.
     fences[me] = group.Fence({.timeout = 30s}, refused, puts);
     written[me] = map->Length().value_or(0);
     after[me] = group.Barrier({.timeout = 30s});
@@ -219,7 +219,7 @@ std::unique_ptr<Process> StartMember(const TestCluster& cluster, int rank,
 
 TEST_CASE("A killed member fails the others' call, and the rest joins anew", "[group][fault]") {
   struct Call {
-    std::vector<std::string> of_members;  // As group_client has it.
+    std::vector<std::string> of_members;  // Equal to group_client's.
     std::function<Status(Group&)> own;
   };
   const CallOptions patient{.timeout = 60s};
@@ -232,7 +232,7 @@ TEST_CASE("A killed member fails the others' call, and the rest joins anew", "[g
                   return group.Reduce(std::int64_t{1}, root, Reduction::kSum, patient).status();
                 }};
   };
-  // Rank 1 is killed: once as the one that the others wait for anyway, once as any other.
+  // Rank 1 is killed: once as the awaited member, once as any member.
   const std::vector<Call> calls = {
       {{"barrier"}, [=](Group& group) { return group.Barrier(patient); }},
       broadcast(1),
@@ -267,7 +267,7 @@ TEST_CASE("A member killed while it joins is named as missing, and its rank is f
   TestCluster cluster({.nodes = 2});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  // What a short call of rank 0 says of the others, until it says it.
+  // Repeats a short call of rank 0 until its text about the members is as expected.
   const auto says = [&](const std::string& missing) {
     std::string text;
     const bool said = WaitUntil([&] {

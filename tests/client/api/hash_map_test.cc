@@ -94,7 +94,7 @@ TEST_CASE("FuturesAreTyped") {
   map.TakeAsync(5).Then([&size](Result<std::vector<double>> taken) {
     size = taken.ok() ? static_cast<int>(taken->size()) : -2;
   });
-  // It runs on the thread that makes progress, which is this one.
+  // It runs on the thread that makes progress: this thread.
   CHECK(WaitUntil([&] { return !map.Contains(5).value_or(true) && size == 3; }));
   CHECK(map.DeleteAsync(5).Wait().code() == StatusCode::kNotFound);
   CHECK(map.LengthAsync().Wait().value_or(9) == 0);
@@ -253,7 +253,7 @@ TEST_CASE("APlacementKeepsKeysOfOneTagTogether") {
   std::map<CellKey, int> seen;
   for (auto it = map.NewIterator(); it.Next();) seen[it.key()] = it.value();
   CHECK(seen == records);
-  // All keys of a cell are in one partition, and not all cells are in the same.
+  // All keys of a cell are in a single partition, and the cells use several partitions.
   std::map<std::string, std::set<std::uint32_t>> partitions;
   std::set<std::uint32_t> all;
   for (auto it = map.bytes().NewIterator(); it.Next();) {

@@ -1,4 +1,4 @@
-// Iteration over one node's records, and beside writers.
+// Iteration over a node's records, and beside writers.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <map>
@@ -46,7 +46,7 @@ TEST_CASE("The records of all nodes are those of each together", "[iterate]") {
   CHECK(nowhere.status().ok());
 }
 
-// The index splits and records move while it is walked over: keys that stay are seen once, others
+// The index splits and records move during the walk. Keys that stay are seen once, and other keys
 // at most once per life.
 TEST_CASE("Beside writers each key that stays is seen exactly once", "[iterate]") {
   Client client = ConnectTo(Cluster());

@@ -45,7 +45,7 @@ namespace {
 
 using Random = std::mt19937_64;
 
-// Random values that are often equal, near each other, extreme, or one the beginning of the other.
+// Random values that are often equal, near each other, extreme, or a prefix of another value.
 template <typename T>
 struct Some;
 

@@ -44,7 +44,7 @@ TEST_CASE("LargeNamespacesAreScannedCountedAndErasedPageByPage", "[kinds]") {
   Fixture fixture(2);
   Model model;
   for (int i = 100'000; i < 120'000; ++i) model["user" + std::to_string(i)] = std::string(64, 'v');
-  // Two, so that they lie on both nodes.
+  // Two, so that both nodes have a namespace.
   for (const char* name : {"large-1", "large-2"}) {
     const BytesOrderedMap map = fixture.Make(name);
     CHECK(map.space().partitions() == 1);

@@ -65,7 +65,7 @@ TEST_CASE("A continuation runs although the answer awaited came with its own",
   const BytesMap map = cluster.Open(engine);
   REQUIRE(map.Put("a", "1").ok());
   bool ran = false;
-  // One frame, and so one round that ends both.
+  // A single frame, and thus a single round that ends both calls.
   map.GetAsync("a").Then([&](Result<Value> got) { ran = got.ok(); });
   auto awaited = map.GetAsync("a");
   REQUIRE(cluster.Pump(engine, [&] { return awaited.Ready(); }));
@@ -118,14 +118,14 @@ TEST_CASE("A continuation may drop the last handle of a client with background p
   CHECK(cluster.detaches() == 1);
 }
 
-// A client that really sleeps: nobody spins, and time is the machine's.
+// A client that really sleeps: no thread spins, and time is the machine's.
 struct SleepyFixture {
   explicit SleepyFixture(ConnectOptions options = {})
       : engine([&] {
           options.wait = WaitMode::kBlock;
           return cluster.Connect(options);
         }()) {}
-  // Until somebody has gone to sleep since `before` was read.
+  // Waits until a thread has gone to sleep since `before` was read.
   bool AwaitSleep(std::uint64_t before) {
     const Deadline patience = Deadline::AfterMs(20'000);
     while (engine->Stats().sleeps == before && !patience.Passed()) std::this_thread::yield();
@@ -184,7 +184,7 @@ TEST_CASE("The background thread sleeps no longer than a call that was sent at o
   options.background_progress = true;
   SleepyFixture fixture(options);
   fixture.cluster.Auto();
-  // Nobody else waits, so the sleep after this continuation is the background thread's.
+  // No other thread waits, so the sleep after this continuation is the background thread's.
   const Deadline patience = Deadline::AfterMs(20'000);
   fixture.map.PutAsync("key", "1").Then([&](Result<Version>) {
     before = fixture.engine->Stats().sleeps;
@@ -193,7 +193,8 @@ TEST_CASE("The background thread sleeps no longer than a call that was sent at o
   REQUIRE(before != ~0ull);
   REQUIRE(fixture.AwaitSleep(before));
   fixture.cluster.SetAuto(false);
-  // So large that submitting it sends it: there is nothing left to wake the background thread for.
+  // The call is large enough to be sent at its submission. The background thread need not wake for
+  // it.
   std::vector<std::string> keys(2 * limits::kFlushOperations, fixture.cluster.KeyIn(0));
   const std::vector<std::string_view> views(keys.begin(), keys.end());
   fixture.map.MultiDeleteAsync(views, {.timeout = std::chrono::milliseconds(100)})

@@ -1,4 +1,4 @@
-// What each promise buys, in messages counted, and that a broken one harms nothing, against a real
+// The saving of each promise, in messages, and the harmlessness of a broken promise, with a real
 // daemon.
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -48,7 +48,7 @@ TEST_CASE("ReadOnlyAsksForEachKeyOnce", "[kinds]") {
         }) == 0);
   // Other keys of a batch are asked for.
   const std::vector<std::string_view> mixed = {"key1", "absent1", "key2", "absent2"};
-  for (const std::uint64_t most : {2, 0}) {  // Two partitions at most, then none.
+  for (const std::uint64_t most : {2, 0}) {  // At most two partitions, then zero.
     CHECK(FramesOf(client, [&] {
             const BatchResult some = reads.MultiGet(mixed);
             CHECK(some.value(0) == "v");
@@ -85,7 +85,7 @@ TEST_CASE("ABrokenPromiseToReadOnlyGivesOldValuesUntilTheRoundEnds", "[kinds]") 
   REQUIRE(theirs.Put("later", "new").ok());
   CHECK(reads.Get("k")->bytes == "old");
   CHECK(reads.Get("later").code() == StatusCode::kNotFound);
-  CHECK(map.Get("k")->bytes == "new");  // What is stored, and other handles, are not concerned.
+  CHECK(map.Get("k")->bytes == "new");  // Stored data and other handles are not concerned.
   reads.space().EndRound();
   CHECK(reads.Get("k")->bytes == "new");
   CHECK(reads.Get("later")->bytes == "new");
@@ -174,7 +174,7 @@ TEST_CASE("InsertsWithoutAnswersOfTheirOwnTakeFewerBytes", "[kinds]") {
   CHECK(quiet <= plain);
   CHECK(received_quiet * 20 <= received_plain);
   for (const std::string& key : keys.texts) REQUIRE(map.Get(key)->bytes == "sixteen bytes...");
-  // Who wants to know which keys were new is told.
+  // A caller that wants to know the new keys gets them.
   const BatchResult again = map.MultiPut(
       records, {.condition = PutCondition::kIfAbsent, .promise = Promise::kInsertOnly});
   CHECK(again.code(17) == StatusCode::kAlreadyExists);
@@ -263,14 +263,14 @@ TEST_CASE("PopOnlyAsksAnEmptyQueueOnce", "[kinds]") {
   };
   CHECK(FramesOf(client, pop_all) == 1);
   CHECK(FramesOf(client, pop_all) == 0);
-  // A broken promise hides what others push until the round ends, and loses nothing.
+  // A broken promise hides other clients' pushes until the round ends, and loses nothing.
   REQUIRE(theirs.Push("hidden").ok());
   CHECK(pops.Pop().code() == StatusCode::kNotFound);
   CHECK(queue.Length()->ready == 1);
   pops.space().EndRound();
   CHECK(pops.Pop({.lease = 10min})->value == "hidden");
   CHECK(pops.Pop().code() == StatusCode::kNotFound);
-  // What the program itself pushes is found.
+  // The program's own pushes are found.
   REQUIRE(pops.Push("own").ok());
   CHECK(pops.Pop()->value == "own");
   CHECK(pops.Pop().code() == StatusCode::kNotFound);
@@ -297,9 +297,9 @@ TEST_CASE("OnePopMayPromiseForItself", "[kinds]") {
   CHECK(FramesOf(client, pop_all) == 0);
   REQUIRE(theirs.Push("theirs").ok());
   CHECK(queue.Pop(alone).code() == StatusCode::kNotFound);
-  // Who promises nothing asks.
+  // A call without a promise asks.
   CHECK(queue.Pop()->value == "theirs");
-  // What the program pushes itself is found, buffered or not.
+  // The program's own pushes are found, buffered or not.
   REQUIRE(queue.Push("own", {.promise = Promise::kPushOnly}).ok());
   CHECK(queue.Pop(alone)->value == "own");
   CHECK(queue.Pop(alone).code() == StatusCode::kNotFound);
@@ -312,7 +312,7 @@ TEST_CASE("OnePopMayPromiseForItself", "[kinds]") {
 // No gain, and no harm, as the header says.
 TEST_CASE("PushOnlyAndLocalChangeNothing", "[kinds]") {
   ConnectOptions options;
-  options.direct_read_bytes_max = 0;  // So that reads are counted, too.
+  options.direct_read_bytes_max = 0;  // Makes reads count too.
   Client client = ConnectTo(Cluster(), options);
   const auto map = Open<BytesMap>(client, "promise.local");
   const auto queue = Open<BytesQueue>(client, "promise.pushes");
@@ -364,8 +364,8 @@ TEST_CASE("ABrokenPromiseOfPushesAloneLosesAndDoublesNoItem", "[kinds]") {
   const BytesQueue pushes = WithPromise(queue, Promise::kPushOnly);
   Client other = ConnectTo(Cluster());
   const auto theirs = *other.Open<BytesQueue>("promise.popped");
-  // What others pop meanwhile, though the promise says that nobody does; on this thread, as Catch's
-  // macros are for one.
+  // Another client pops meanwhile, in spite of the promise. On this thread, because Catch's macros
+  // need a single thread.
   Status failure;
   std::thread pusher([&] {
     for (int i = 0; i < kItems && failure.ok(); ++i) {

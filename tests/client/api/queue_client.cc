@@ -2,15 +2,15 @@
 //
 //   queue_client CLUSTER_FILE NAME pop [LEASE_MS]   waits for items, a line on stdout for each, and
 //                                                   never acks; "ready" before the first wait
-//   queue_client CLUSTER_FILE NAME work LEASE_MS    the same, and acks each before its line
+//   queue_client CLUSTER_FILE NAME work LEASE_MS    like pop, and acks each before its line
 //   queue_client CLUSTER_FILE NAME drain LEASE_MS   takes items where they are, slowly, a line each
 //   queue_client CLUSTER_FILE NAME push             pushes "0", "1", ..., a line for each
-//   queue_client CLUSTER_FILE NAME push-buffered    the same by the hundreds; each 300th value goes
-//                                                   on behind its number, too long for a buffer.
-//                                                   After each flush a line: how many it has pushed
+//   queue_client CLUSTER_FILE NAME push-buffered    like push by the hundreds; each 300th value is
+//                                                   longer than a buffer, behind its number. After
+//                                                   each flush a line: the number of its pushes
 //
-// NAME: a queue, or but for "push" one by priority, where all items are equal.
-// Exit code 1: an operation failed.
+// NAME: a queue. Except for "push" also a queue by priority, with equal priorities. Exit code 1: an
+// operation failed.
 #include <unistd.h>
 
 #include <chrono>

@@ -25,7 +25,7 @@ std::vector<std::string_view> ViewsOf(const std::vector<std::string>& values) {
   return {values.begin(), values.end()};
 }
 
-// Seldom so large that it travels in parts; each says which one it is.
+// Returns a value that names its number, and is seldom large enough to travel in parts.
 std::string RandomValue(Random& random, std::uint64_t number) {
   const std::size_t bytes = random.OneIn(200) ? 30'000 + random.Below(70'000) : random.Size(600);
   return std::to_string(number) + ":" + std::string(bytes, 'v');
@@ -125,7 +125,7 @@ TEST_CASE("RandomPrioritiesAgreeWithAMultimap", "[kinds]") {
   Random random("RandomPrioritiesAgreeWithAMultimap");
   Client client = ConnectTo(Cluster());
   const BytesPriorityQueue queue = Open<BytesPriorityQueue>(client, "priority.model");
-  std::multimap<Priority, std::string> model;  // Equal ones stay in the order of insertion.
+  std::multimap<Priority, std::string> model;  // Equal priorities stay in the order of insertion.
   for (int step = 0; step < 2000; ++step) {
     const Priority priority = random.OneIn(5) ? random.Word() : random.Below(5);
     switch (random.Below(4)) {
@@ -175,7 +175,7 @@ TEST_CASE("RandomPrioritiesAgreeWithAMultimap", "[kinds]") {
 TEST_CASE("ManyProducersAndConsumersLoseAndDoubleNothing", "[kinds]") {
   constexpr int kProducers = 3;
   constexpr int kConsumers = 3;
-  constexpr int kItems = 2000;  // Of each producer.
+  constexpr int kItems = 2000;  // Items of each producer.
   Client client = ConnectTo(Cluster());
   const BytesQueue queue = Open<BytesQueue>(client, "queue.many", {.capacity = 500});
   std::vector<std::thread> threads;
@@ -213,7 +213,7 @@ TEST_CASE("ManyProducersAndConsumersLoseAndDoubleNothing", "[kinds]") {
   std::set<std::string> all;
   std::size_t count = 0;
   for (const auto& values : taken) {
-    std::map<char, int> last;  // Of each producer, as this consumer saw them.
+    std::map<char, int> last;  // Last item of each producer that this consumer saw.
     for (const std::string& value : values) {
       const int number = std::stoi(value.substr(2));
       CHECK((last.count(value[0]) == 0 || last[value[0]] < number));
@@ -282,7 +282,7 @@ TEST_CASE("ABlockingPopEndsWithThePushOfAnother", "[kinds]") {
   CHECK(queue.Pop({.wait = 30ms}).code() == StatusCode::kDeadlineExceeded);
   CHECK(queue.PopMany(3, {.wait = 30ms}).code() == StatusCode::kDeadlineExceeded);
   CHECK(queue.PopMany(3)->empty());
-  // Longer than one message to the daemon waits.
+  // Longer than a message waits at the daemon.
   Future<Item> waiter = queue.PopAsync({.wait = 60s});
   CHECK(waiter.Wait(1'500ms).code() == StatusCode::kDeadlineExceeded);
   RequireOk(theirs.Push("a").status());
@@ -334,7 +334,7 @@ TEST_CASE("AFenceIsForPushesThatWaitButNotForPops", "[kinds]") {
 TEST_CASE("WhatEndedABatchEarlyIsInTheBatch", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const BytesQueue queue = Open<BytesQueue>(client, "queue.early");
-  // One message holds some thousands of them, and so many may be out under a lease.
+  // A message holds some thousands of items, and this number may be under leases.
   constexpr std::size_t kLeasesMax = 65'536;
   const std::vector<std::string> values(kLeasesMax + 10, "v");
   RequireOk(queue.MultiPush(ViewsOf(values)).FirstFailure());
@@ -350,7 +350,7 @@ TEST_CASE("WhileOneThreadWaitsOthersGoOn", "[kinds]") {
   const BytesQueue idle = Open<BytesQueue>(client, "queue.idle");
   const BytesQueue busy = Open<BytesQueue>(client, "queue.busy");
   Future<Item> waiter = idle.PopAsync({.wait = 60s});
-  // More frames than may be unfinished behind one that is not answered.
+  // More frames than the window allows behind an unanswered frame.
   for (int i = 0; i < 1500; ++i) {
     RequireOk(busy.Push("x").status());
     RequireOk(busy.Pop().status());
@@ -432,7 +432,7 @@ TEST_CASE("ALargeItemWaitsForRoomToo", "[kinds]") {
   RequireOk(queue.Push("first").status());
   const std::string large(2'000'000, 'L');
   Future<ItemId> pushed = queue.PushAsync(large, {.ttl = 1h, .wait = 60s});
-  // Over the end of one message's wait: the value goes up again.
+  // Beyond the end of a message's wait: the value goes up again.
   CHECK(pushed.Wait(1'300ms).code() == StatusCode::kDeadlineExceeded);
   CHECK(theirs.Pop()->value == "first");
   CHECK(pushed.Wait().ok());
@@ -471,7 +471,7 @@ TEST_CASE("TypedQueuesEncodeAndDecode", "[kinds]") {
   RequireOk(jobs.Ack(rest->lease(0)));
   RequireOk(jobs.Nack(rest->lease(1)));
   CHECK(jobs.PopAsync().Wait()->value == Job{3, 2.5});
-  // What is no Job is told.
+  // Bytes that are no Job give an error.
   RequireOk(jobs.bytes().Push("x").status());
   CHECK(jobs.Pop().code() == StatusCode::kFailedPrecondition);
   const auto other = client.OpenOrCreate<Queue<std::string>>("queue.jobs");

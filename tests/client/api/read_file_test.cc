@@ -26,7 +26,7 @@ std::string LargeContent() {
   return content;
 }
 
-// A key of one part of "run/large".
+// Returns the key of a part of "run/large".
 std::string LargePartKey(StagingCluster& staging) {
   for (const std::string& key : staging.Keys("tree", true)) {
     if (convert::ParseStagedKey(key).role == convert::StagedRole::kPart) return key;

@@ -1,4 +1,4 @@
-// What a program hears of how safe its changes are, with a real daemon that has a device.
+// Receipts about the durability of changes, with a real daemon that has a device.
 #include <grpcpp/channel.h>
 
 #include <catch2/catch.hpp>
@@ -17,7 +17,7 @@ namespace {
 
 using Level = Receipt::Level;
 
-// Each change of a map by one of its calls.
+// Makes each kind of change of a map with a call.
 std::vector<Level> LevelsOfAllChanges(const BytesMap& map) {
   std::vector<Level> levels;
   Receipt receipt;
@@ -99,7 +99,7 @@ TEST_CASE("What changed nothing has no receipt") {
   const BytesMap map = Open<BytesMap>(client, "a", Durable());
   RequireOk(map.Put("k", "v").status());
   Receipt receipt;
-  receipt.level = Level::kDevice;  // Of a call before.
+  receipt.level = Level::kDevice;  // From an earlier call.
   CHECK(map.Put("k", "w", {.condition = PutCondition::kIfAbsent, .receipt = &receipt}).code() ==
         StatusCode::kAlreadyExists);
   CHECK(receipt.level == Level::kNone);

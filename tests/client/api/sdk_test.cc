@@ -186,7 +186,7 @@ TEST_CASE("Operations on one key take effect in the order of calling", "[sdk]") 
   std::vector<Future<Value>> gets;
   std::vector<std::string> expected;
   for (unsigned i = 0; i < 300; ++i) {
-    // Streamed and unstreamed values of one key, interleaved.
+    // Streamed and unstreamed values of a key, interleaved.
     expected.push_back(Pattern(i % 7 == 0 ? 40'000 + i : 10 + i, i + 1));
     puts.push_back(map.PutAsync("k", expected.back()));
     gets.push_back(map.GetAsync("k"));
@@ -266,7 +266,7 @@ TEST_CASE("Many threads and clients count exactly", "[sdk]") {
   std::atomic<int> failures{0};
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      // Half of the threads share a client, the others have their own.
+      // Half of the threads share a client; each of the rest has its own.
       Client own = ConnectTo(Cluster());
       const BytesMap mine = t % 2 == 0 ? map : Open<BytesMap>(own, "exact");
       std::vector<Future<std::int64_t>> adds;
@@ -424,7 +424,7 @@ TEST_CASE("AFullShareRefusesWhatGrowsAndNothingElse") {
   Client client = ConnectTo(cluster);
   const auto map = Open<BytesMap>(client, "share", {.memory_share_percent = 10, .partitions = 1});
   const std::string value(30'000, 'v');
-  // What a chain removes counts once.
+  // A removal by a chain counts once.
   for (int i = 0; i < 500; ++i) {
     REQUIRE(map.Put("{x}", value).ok());
     Chain chain;

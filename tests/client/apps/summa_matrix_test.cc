@@ -1,4 +1,4 @@
-// The entries of the example's matrices, and that its check finds what is wrong.
+// The entries of the example's matrices, and errors that its check finds.
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <random>

@@ -33,7 +33,7 @@ TEST_CASE("BufferedOperationsOnOneKeyKeepTheirOrder") {
   std::map<std::string, std::string> model;
   for (int i = 0; i < 5'000; ++i) {
     const std::string key = "key" + std::to_string(random.Below(40));
-    // Now and then one that is streamed.
+    // From time to time a streamed value.
     const std::size_t size = random.OneIn(500) ? 40'000 : random.Below(60);
     const std::string value(size, static_cast<char>('a' + random.Below(26)));
     if (random.OneIn(3)) {
@@ -84,7 +84,7 @@ TEST_CASE("BufferedInsertsFillSets") {
   auto into_ordered = ordered.Buffered();
   auto into_filter = filter.Buffered();
   constexpr std::uint64_t kCount = 10'000;
-  for (int round = 0; round < 2; ++round) {  // The second one finds all keys there: no failure.
+  for (int round = 0; round < 2; ++round) {  // The second round finds all keys there: no failure.
     for (std::uint64_t i = 0; i < kCount; ++i) {
       into_hash.Insert(i);
       into_ordered.Insert("k" + std::to_string(i));
@@ -121,8 +121,8 @@ TEST_CASE("AnOrderedMapTakesBufferedPutsAndAdds") {
   CHECK(expected == 1'000);
 }
 
-// Whoever waits in a handle runs the continuations of other calls: one that uses the same handle
-// once freed the buffer that was waited for.
+// A thread that waits in a handle runs the continuations of other calls. A continuation that used
+// the same handle once freed the awaited buffer.
 TEST_CASE("AContinuationMayAddToTheHandleThatRunsIt") {
   Client client = ConnectTo(Cluster());
   const auto map = Open<BytesMap>(client, "buffered-continued");

@@ -93,7 +93,7 @@ TEST_CASE("BufferedPushesByPriorityComeLeastFirst", "[kinds]") {
   }
 }
 
-// With its header in a list it is above that, so it goes alone.
+// With its header in a list it exceeds the bound, so it goes alone.
 TEST_CASE("AnItemOf32KiBThatIsRefusedComesBack", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const auto queue = Open<BytesQueue>(client, "buffered-32-kib", {.capacity = 1});
@@ -128,7 +128,7 @@ TEST_CASE("AFullQueueRefusesBufferedPushesItemByItem", "[kinds]") {
   }
   CHECK(buffered.counts().failed == 50);
   CHECK(PopAll(queue).size() == 100);
-  // What came back is pushed again, and numbers begin anew.
+  // Returned items are pushed again, and numbers start at the beginning.
   const std::vector<BufferedFailure> again = buffered.failures();
   for (const BufferedFailure& failure : again) buffered.Push(failure.key);
   for (int i = 0; i < 60; ++i) buffered.Push(std::string(100, 'x'));
@@ -177,7 +177,7 @@ TEST_CASE("ABufferedHandleKeepsToItsLane", "[kinds]") {
     RequireOk(each.Flush());
     CHECK(each.counts().forwarded == 0);
   }
-  // Each lane has the items of one handle, in their order.
+  // Each lane has the items of a single handle, in their order.
   for (int lane = 0; lane < 2; ++lane) {
     const auto batch = queues[static_cast<std::size_t>(lane)].PopMany(kItems);
     RequireOk(batch.status());
@@ -246,7 +246,7 @@ TEST_CASE("BrokenConnectionsLoseDoubleAndReorderNoBufferedPush", "[kinds][fault]
   int broken = 0;
   for (std::uint64_t i = 0; i < kCount; ++i) {
     buffered.Push(i);
-    // Some buffers are under way: what the daemon has answered of them is not read before.
+    // Some buffers are under way. The daemon's answers about them are not read before.
     if (i % 5'000 == 4'321) broken += BreakConnections();
   }
   RequireOk(buffered.Flush());

@@ -1,4 +1,4 @@
-// Buffered handles at the level of frames: what travels, what is sent again, what is told.
+// Buffered handles at the level of frames: sent frames, repeated frames, results.
 #include "tidepool/buffered.h"
 
 #include <catch2/catch.hpp>
@@ -22,11 +22,11 @@ struct Fixture {
   bool PumpRequests(std::size_t count) {
     return cluster.Pump(engine, [&] { return cluster.request_count() >= count; });
   }
-  // A buffer of two operations: the second one sends it.
+  // A buffer of two operations: the second operation sends it.
   BufferedBytesMap InPairs(milliseconds timeout = milliseconds(10'000)) {
     return map.Buffered({.timeout = timeout, .operations_max = 2});
   }
-  // With one that was sent: 1 was added to the first key of partition 0, 2 to its second.
+  // A handle with a sent pair: 1 was added to the first key of partition 0, 2 to its second.
   BufferedBytesMap SentPair() {
     auto buffered = InPairs();
     buffered.Add(cluster.KeyIn(0, 1), 1);
@@ -276,7 +276,7 @@ TEST_CASE_METHOD(Fixture, "A full buffer waits while too many are under way",
   CHECK(buffered.counts().buffers == 3);
   CHECK(buffered.counts().failed == 0);
   for (int i = 6; i < 8; ++i) buffered.Add(cluster.KeyIn(0, i), 1);
-  CHECK(buffered.counts().failed == 2);  // It has waited for the first one, until its deadline.
+  CHECK(buffered.counts().failed == 2);  // It has waited for the first call, until its deadline.
   cluster.Auto();
   (void)buffered.Flush();
 }

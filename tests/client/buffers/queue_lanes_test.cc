@@ -72,7 +72,7 @@ TEST_CASE("What one handle pushes is in its order, for whoever pops it", "[kinds
   const PushBatch pushed = producer.MultiPush(views);
   RequireOk(pushed.FirstFailure());
   for (int i = 1; i < kItems; ++i) CHECK(pushed.id(i) == pushed.id(i - 1) + kLanes);
-  const BytesQueue consumer = fixture.Handle();  // Of another lane.
+  const BytesQueue consumer = fixture.Handle();  // Has another lane.
   CHECK(consumer.Peek()->value == "0");
   CHECK(consumer.PeekMany(2)->size() == 2);
   CHECK(consumer.Pop()->value == "0");
@@ -168,7 +168,7 @@ TEST_CASE("Nothing is lost or doubled in lanes, and each producer's order is kep
   Fixture fixture;
   constexpr int kProducers = 4;
   constexpr int kConsumers = 3;
-  constexpr int kItems = 1'500;  // Of each.
+  constexpr int kItems = 1'500;  // Items of each.
   std::mutex mutex;
   std::set<std::string> seen;
   std::string failure;
@@ -222,7 +222,7 @@ TEST_CASE("Nothing is lost or doubled in lanes, and each producer's order is kep
       }
     });
   }
-  // The lanes move to one node and back meanwhile.
+  // The lanes move to a node and back meanwhile.
   Status moved = fixture.client.Migrate("q", Home::Node(1));
   const Status back = fixture.client.Migrate("q", Home::Node(0));
   for (std::thread& thread : threads) thread.join();
@@ -242,7 +242,7 @@ TEST_CASE("Lanes whose node is down are passed over", "[kinds]") {
   REQUIRE(fixture.cluster.WaitForNodeState(down, v1::NODE_STATE_DOWN));
   int found = 0;
   for (const BytesQueue& handle : handles) {
-    // What is sent before the client knows of it ends unknown.
+    // Operations sent before the client knows of it end unknown.
     StatusCode code = StatusCode::kUnknown;
     while (code == StatusCode::kUnknown) code = handle.Pop({.lease = 1h}).code();
     found += code == StatusCode::kOk ? 1 : 0;
@@ -273,10 +273,10 @@ TEST_CASE("A lane that does not answer does not keep items of others back", "[ki
   const BytesQueue& queue = handles[there[0]];
   const Deadline sent = Deadline::AfterMs(kPatienceMs);
   RequireOk(queue.Pop({.timeout = kWait}).status());
-  RequireOk(queue.Pop({.timeout = kWait}).status());  // Of another lane.
+  RequireOk(queue.Pop({.timeout = kWait}).status());  // From another lane.
   CHECK(queue.Pop({.wait = 100ms, .timeout = kWait}).code() == StatusCode::kDeadlineExceeded);
   CHECK_FALSE(sent.Passed());
-  // That there is nothing more nobody knows.
+  // No lane can prove that there are no more items.
   CHECK(queue.Pop({.timeout = 300ms}).code() == StatusCode::kDeadlineExceeded);
   cluster.Resume(stopped);
   RequireOk(queue.Pop({.timeout = kWait}).status());
@@ -333,7 +333,7 @@ TEST_CASE("Items whose lease ran out while they were taken are not counted", "[k
   RequireOk(queue.Push("a").status());
   const auto taken = queue.DrainLocal(
       [&](const ItemBatch::View&) {
-        // Somebody else gets it meanwhile.
+        // Another consumer gets it meanwhile.
         return queue.Pop({.lease = 1h, .wait = kWait}).ok();
       },
       {.lease = 50ms});
@@ -372,7 +372,7 @@ TEST_CASE("A program that dies in a drain loses nothing", "[fault][kinds]") {
   }
   for (int i = 0; i < kItems; ++i) CHECK((taken.contains(i) || rest.contains(i)));
   CHECK(!rest.empty());
-  // Of one message: these were under way to being acked.
+  // Items of a single message: their acks were under way.
   CHECK(again < static_cast<std::uint64_t>(kItems));
 }
 

@@ -50,7 +50,7 @@ TEST_CASE("LookUpsOfAbsentKeysSendNothing", "[kinds]") {
     REQUIRE(fast.GetAsync(key).Wait().code() == StatusCode::kNotFound);
     REQUIRE_FALSE(fast.ContainsAsync(key).Wait().value());
   }
-  // One in a million goes to the daemon.
+  // The filter sends a key in a million to the daemon.
   CHECK(client.Stats().operations - before < 20);
   const BatchResult absent = fast.MultiGet(others.views);
   CHECK(absent.FirstFailure().ok());
@@ -58,7 +58,7 @@ TEST_CASE("LookUpsOfAbsentKeysSendNothing", "[kinds]") {
   CHECK(fast.space().prefilter_stats().answered >= 5 * 2'000 - 20);
   CHECK(fast.space().prefilter_stats().downloads == 1);
   CHECK(fast.space().prefilter_stats().bytes > 0);
-  // And those that are there are found, alone and between others.
+  // Present keys are found, alone and between absent keys.
   std::vector<std::string_view> mixed;
   for (int i = 0; i < 1'000; ++i) {
     mixed.push_back(keys.views[static_cast<std::size_t>(i)]);
@@ -80,7 +80,7 @@ TEST_CASE("WhatTheHandleWritesIsFoundAtOnce", "[kinds]") {
   REQUIRE(fast.Put("put", "v").ok());
   CHECK(fast.Get("put").ok());
   Future<Version> later = fast.PutAsync("async", "v");
-  CHECK(fast.GetAsync("async").Wait().ok());  // Called later, so it is answered after that.
+  CHECK(fast.GetAsync("async").Wait().ok());  // Called later, so its answer comes later.
   REQUIRE(later.Wait().ok());
   REQUIRE(fast.FetchAdd("add", 1).ok());
   CHECK(fast.Contains("add").value());
@@ -102,7 +102,7 @@ TEST_CASE("WhatOthersWriteIsFoundAfterTheNextDownload", "[kinds]") {
   const auto map = Open<BytesMap>(client, "others", With(Prefilter::kAbsent));
   const BytesMap fast = Copied(map);
   REQUIRE(map.Put("a", "v").ok());  // Another handle: as another client.
-  // The promise that is documented: a stale answer, no wrong one.
+  // The documented promise: an answer may be old, but not wrong.
   CHECK(fast.Get("a").code() == StatusCode::kNotFound);
   RequireOk(fast.space().RefreshPrefilter());
   CHECK(fast.Get("a").ok());
@@ -124,7 +124,7 @@ TEST_CASE("ACopyThatIsTooOldAnswersNothing", "[kinds]") {
   CHECK(fast.space().prefilter_stats().downloads > 1);
 }
 
-// A page leaves out what is above 32 KiB, and it is fetched by its key.
+// A page leaves out values above 32 KiB, which are then fetched by key.
 TEST_CASE("WalksThroughACopyMissNothingThatOthersPut", "[kinds]") {
   Client client = ConnectTo(Cluster());
   const auto map = Open<BytesMap>(client, "walked", With(Prefilter::kAbsent));
@@ -134,7 +134,7 @@ TEST_CASE("WalksThroughACopyMissNothingThatOthersPut", "[kinds]") {
   const std::string large(40'000, 'L');
   REQUIRE(map.Put("k", large).ok());
   REQUIRE(ordered.Put("k", large).ok());
-  CHECK(fast.Get("k").code() == StatusCode::kNotFound);  // As it was promised.
+  CHECK(fast.Get("k").code() == StatusCode::kNotFound);  // Promised behaviour.
   auto records = fast.NewIterator();
   REQUIRE(records.Next());
   CHECK(records.record().value == large);
@@ -154,7 +154,7 @@ TEST_CASE("ARefreshDoesNotOvertakeWhatThisClientHasPut", "[kinds]") {
     const BytesMap fast = Copied(map);
     const std::string key = "k" + std::to_string(round);
     Future<Version> first = map.PutAsync(key, large);
-    Future<Version> second = fast.PutAsync(key, "small");  // Behind the large one.
+    Future<Version> second = fast.PutAsync(key, "small");  // After the large value.
     RequireOk(fast.space().RefreshPrefilter());
     RequireOk(first.Wait().status());
     RequireOk(second.Wait().status());
@@ -220,8 +220,8 @@ TEST_CASE("ACopyAfterCloseAnswersNothing", "[kinds]") {
   CHECK(fast.Get("x").code() == StatusCode::kCancelled);
 }
 
-// Writers, and readers of what the writers have finished, while the filters double again and again
-// and copies are downloaded.
+// Writers, and readers of finished writes, while the filters double again and again and copies are
+// downloaded.
 TEST_CASE("NothingThatWasThereBeforeADownloadIsEverAbsent", "[kinds]") {
   test::Random random("NothingThatWasThereBeforeADownloadIsEverAbsent");
   TestCluster cluster({.nodes = 2});
@@ -282,13 +282,13 @@ TEST_CASE("AnAdmittingMapStoresWhatComesTwice", "[kinds]") {
   CHECK_FALSE(set.Insert(1).value());
 }
 
-// Two passes: sightings decide which keys have a counter, and only those are counted.
+// Two passes: sightings decide which keys have a counter, and only these keys are counted.
 TEST_CASE("CountsOfTwoAndMoreAreExactInTwoPasses", "[kinds]") {
   test::Random random("CountsOfTwoAndMoreAreExactInTwoPasses");
   TestCluster cluster({.nodes = 2});
   cluster.WaitReady();
   Client client = ConnectTo(cluster);
-  // A filter that errs often: what it lets through by error must not be counted wrongly.
+  // A filter that errs often: keys that pass by error must not be counted wrongly.
   const auto counts =
       Open<HashMap<std::uint64_t, std::int64_t>>(client, "counts", With(Prefilter::kAdmit, 0.2));
   std::vector<std::uint64_t> sightings;

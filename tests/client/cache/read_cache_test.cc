@@ -35,7 +35,7 @@ TEST_CASE("AWriteForgetsItsKeyAndWhatIsBeingRead") {
   const std::uint64_t before = cache.writes();  // A read begins,
   cache.NoteWrite("k");                         // a write comes between,
   CHECK(cache.Find("k") == nullptr);
-  cache.Insert("k", before, Found("old"));  // and what was read is perhaps what was before.
+  cache.Insert("k", before, Found("old"));  // The read may have found the earlier value.
   CHECK(cache.Find("k") == nullptr);
   CHECK(cache.Find("other") != nullptr);
   cache.Insert("k", cache.writes(), Found("new"));

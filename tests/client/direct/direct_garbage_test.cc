@@ -18,7 +18,7 @@ using storage::TinyStore;
 constexpr int kBlockShift = 12;
 constexpr std::uint64_t kBlock = 1ull << kBlockShift;
 
-// A node's memory of which the even blocks are mapped; the others end the program.
+// A node's memory with mapped even blocks. Access to the other blocks ends the program.
 class GappedMemory {
  public:
   static constexpr std::uint64_t kBlocks = 64;
@@ -35,7 +35,7 @@ class GappedMemory {
   std::uint64_t RandomOffset(test::Random& random, std::uint64_t align) const {
     return random.Below(kBlocks / 2) * 2 * kBlock + random.Below(kBlock / align) * align;
   }
-  // Half noise, half numbers that nearly make sense: offsets, small ones, all ones.
+  // Half noise, half nearly sensible numbers: offsets, small numbers, all bits set.
   std::uint64_t RandomWord(test::Random& random) const {
     switch (random.Below(8)) {
       case 0:
@@ -70,8 +70,8 @@ class GappedMemory {
     return *reinterpret_cast<T*>(base_ + offset);
   }
 
-  // Writes all that leads to a record, whose own numbers are any: at the end of its block, where
-  // what is too long meets memory that is none.
+  // Writes a path to a record with random numbers. The record is at the end of its block, so an
+  // excessive length reaches unmapped memory.
   void Lead(const storage::DirectView& view, std::uint64_t hash, std::string_view key,
             test::Random& random) {
     const auto any = [&](std::uint64_t align) { return RandomOffset(random, align); };
@@ -172,7 +172,7 @@ TEST_CASE("DirectReadOfADamagedStoreEndsAndStaysWithinWhatIsMapped") {
   const std::uint64_t words = fixture.pool->usage().mapped_bytes / 8;
   std::uint64_t asked = 0;
   for (int round = 0; round < 3000; ++round) {
-    // Chosen by what is read most: roots, a bucket, a segment's entry, a record.
+    // Damages the most read memory: roots, a bucket, a segment's entry, a record.
     const std::string key = "key" + std::to_string(random.Below(500));
     std::byte* at = fixture.pool->base() + begin + random.Below(words) * 8;
     switch (random.Below(5)) {

@@ -17,7 +17,7 @@ const Clock& Now() { return Clock::Real(); }
 }  // namespace
 
 std::string HistoryOwner::KeyOf(std::uint32_t key) {
-  // Some in one word, some across several.
+  // Some names fit a word, some cover several.
   std::string name = "key" + std::to_string(key);
   name.append(key % 4 * 7, '-');
   return name;
@@ -25,7 +25,7 @@ std::string HistoryOwner::KeyOf(std::uint32_t key) {
 
 storage::StoreOptions HistoryOwner::Options(bool spills) {
   storage::StoreOptions options = storage::TinyStore(spills ? 1 << 20 : 4 << 20);
-  // One arena: readers inherit its descriptor.
+  // A single arena: readers inherit its descriptor.
   options.arena_first_bytes = options.memory_bytes;
   options.arena_bytes = options.memory_bytes;
   if (spills) options.slots = 4096;
@@ -42,14 +42,15 @@ HistoryOwner::HistoryOwner(DirectHistory& history, bool spills, std::uint64_t se
   }
 }
 
-// As the daemon's core does: what ran out is closed before it is extended.
+// Renews like the daemon's core: an expired lease is closed before it is extended.
 void HistoryOwner::Renew() {
   // In this order, see ShowLease.
   const std::uint64_t now_ns = Now().MonotonicNs();
   const std::uint64_t taken_over = history_.taken_over;
   const bool is_granted = taken_over == come_back_;
   const bool ran_out = fixture_.core->shown_lease_ns() <= now_ns;
-  history_.shown_until_ns = now_ns + kLeaseNs;  // Before it is true, for who waits for its end.
+  // Set before it is true, for readers that wait for its end.
+  history_.shown_until_ns = now_ns + kLeaseNs;
   fixture_.core->ShowLease(now_ns + kLeaseNs, now_ns, [&](const Partition&) { return is_granted; });
   history_.leased_until_ns = fixture_.core->shown_lease_ns();
   if (!is_granted) {
@@ -86,7 +87,7 @@ void HistoryOwner::Turn() {
   if (random_.OneIn(4)) fixture_.core->BackgroundSlice(20'000);
   if (random_.OneIn(spills_ ? 10 : 50)) return Grow();
   if (random_.OneIn(2000)) return Reopen();
-  // Few keys most of the time, so that readers meet changes; others get to leave memory.
+  // Mostly few keys, so that readers meet changes. Other keys may leave memory.
   const std::uint64_t keys = random_.OneIn(spills_ ? 100 : 3) ? DirectHistory::kKeys : 6;
   Change(static_cast<std::uint32_t>(random_.Below(keys)));
 }
@@ -151,7 +152,7 @@ void HistoryOwner::Delete(std::uint32_t key) {
   Acknowledge(key, number);
 }
 
-// A read of the owner's: who is told that there is nothing knows it from then on.
+// The owner's own read. A client that gets "not found" knows it from then on.
 void HistoryOwner::Look(std::uint32_t key) {
   if (fixture_.Get(KeyOf(key)).code != StatusCode::kNotFound) return;
   const std::uint64_t number = history_.NextOf(key);
@@ -159,7 +160,7 @@ void HistoryOwner::Look(std::uint32_t key) {
   Acknowledge(key, number);
 }
 
-// A chain of two changes of one key: what is between them is nobody's to see.
+// A chain of two changes of a key. No reader may see the state between them.
 void HistoryOwner::Batch(std::uint32_t key) {
   const std::uint64_t first = history_.NextOf(key);
   const bool deletes = random_.OneIn(2);
@@ -179,7 +180,7 @@ void HistoryOwner::Batch(std::uint32_t key) {
   Acknowledge(key, first + 1);
 }
 
-// Other keys come, so that buckets split and tags are made again, and go.
+// Adds other keys, so that buckets split and tags are made again, and removes them.
 void HistoryOwner::Grow() {
   constexpr std::uint64_t kFillersMax = 3000;
   for (int i = 0; i < 40; ++i) {

@@ -1,8 +1,8 @@
-// Histories of direct and of remote reads beside an owner that changes everything: each read must
-// have a place between what was acknowledged before it and what was begun before its end.
+// Histories of direct and of remote reads beside an owner that changes all data. Each read must
+// have a place between the changes acknowledged before it and the changes begun before its end.
 //
-// The direct reader is compiled here with pauses between its steps; the remote one reads by the
-// weakest network card there may be (any_order_memory.h).
+// The direct reader is compiled here with pauses between its steps. The remote reader reads by the
+// weakest possible network card (any_order_memory.h).
 #include <catch2/catch.hpp>
 
 #include <sched.h>
@@ -109,7 +109,7 @@ class ByCard {
                                                  [] { DirectReadStep(0); }),
                 Clock::Real()) {}
   bool Open() {
-    // The lease before the view: one that is behind it has gone by then.
+    // Reads the lease before the view: an older lease has expired by then.
     until_ns_ = history_.leased_until_ns;
     storage::DirectView view;
     if (!history_.Fetch(&view)) return false;
@@ -142,7 +142,7 @@ class ByCard {
   std::uint64_t until_ns_ = 0;
 };
 
-// Checks reads against the history until it is told to stop.
+// Checks reads against the history until it is stopped.
 template <typename Way>
 class HistoryReader {
  public:
@@ -179,7 +179,7 @@ class HistoryReader {
       watches[i] = history_.Before(key, Clock::Real().WallMs());
       wanted[i] = {names_[key], room_[i], {}};
     }
-    // Of reads that overlap none is later than another: `seen` tells what came before them.
+    // Overlapping reads have no order: `seen` has the finds before all of them.
     const auto seen = seen_;
     auto seen_after = seen_;
     way_.Read(std::span(wanted).first(count));
@@ -189,8 +189,7 @@ class HistoryReader {
       const std::uint32_t key = watches[i].key;
       seen_after[key] = std::max(seen_after[key], seen_[key]);
     }
-    // An item could have been before another one of the same key: only one by one they have an
-    // order.
+    // Items of one key within a batch have no order. Only separate reads have an order.
     seen_ = seen_after;
   }
   void Judge(const DirectHistory::Watch& watch, const DirectRead& read, const Room& room) {
@@ -298,7 +297,7 @@ pid_t Start(Work&& work) {
   _exit(0);
 }
 
-// A reader's own read-only mapping of the owner's one arena.
+// A reader's read-only mapping of the owner's only arena.
 template <typename Way>
 void ReadFromOutside(DirectHistory& history, const storage::ArenaPool& pool, unsigned seed) {
   const std::uint64_t block = pool.block_bytes();
@@ -328,7 +327,7 @@ void Stop(pid_t process) {
   TP_CHECK(waitpid(process, &status, WUNTRACED) == process && WIFSTOPPED(status));
 }
 
-// What another owner does once the lease has run out.
+// Acts as another owner after the lease has expired.
 void TakeOver(DirectHistory& history) {
   const bool has_run_out =
       WaitFor([&] { return Clock::Real().MonotonicNs() > history.shown_until_ns; });
@@ -372,13 +371,13 @@ void CheckStops() {
     in_time = WaitFor([&] {
       return (history->turns >= turns && history->answered >= answered) || history->violations != 0;
     });
-    // A reader with it: it holds on to what it has read, beyond the lease.
+    // A reader keeps its finds beyond the lease.
     const pid_t reader = readers[static_cast<std::size_t>(round) % readers.size()];
     Stop(reader);
     Stop(owning);
     TakeOver(*history);
     kill(reader, SIGCONT);
-    // The others go on, on their own.
+    // The other readers continue.
     const std::uint64_t refused = RefusedOfStopped(*history) + 100;
     in_time = in_time && WaitFor([&] {
                 return RefusedOfStopped(*history) >= refused || history->violations != 0;

@@ -1,4 +1,4 @@
-// What a direct read finds, and each reason for which it asks the owner.
+// Results of a direct read, and each reason to ask the owner.
 #include "client/direct/direct_reader.h"
 
 #include <catch2/catch.hpp>
@@ -254,8 +254,8 @@ TEST_CASE("DirectReadTakesTheTimeOfTheOwner") {
   REQUIRE(fixture.Direct("a") == "<expired>");
 }
 
-// With segments of 4 KiB those above 2 KiB have some of their own; what is left lies in the record,
-// if it is not above that, too.
+// With segments of 4 KiB, values above 2 KiB have their own segments. The remainder lies in the
+// record, if it is small enough too.
 TEST_CASE("DirectReadFindsLargeValuesPieceByPiece") {
   DirectFixture fixture(TinyStore(4 << 20));
   const std::size_t piece = storage::ExtentSegmentCapacity(4096);

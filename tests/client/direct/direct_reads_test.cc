@@ -1,5 +1,5 @@
-// Reads that a program makes in a daemon's memory itself, with real daemons: that they come to be
-// made, and that nobody can tell but by their speed.
+// A program's reads in a daemon's memory, with real daemons: the reads begin, and only their speed
+// differs from other reads.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -17,7 +17,7 @@ namespace {
 
 std::uint64_t DirectReads(const Client& client) { return client.Stats().direct_reads; }
 
-// Gets `key` until that is done without the daemon; the first reads ask for what is needed.
+// Gets `key` until the daemon is no longer asked. The first reads request the memory.
 bool ReadsDirectly(const Client& client, const BytesMap& map, std::string_view key) {
   const std::uint64_t before = DirectReads(client);
   return WaitUntil([&] {
@@ -69,7 +69,7 @@ TEST_CASE("Reads of a daemon's memory give what the daemon would", "[direct]") {
   CHECK(*map.Contains("key7"));
 }
 
-// By the daemon and without it: what GetInto says of a value, and what it leaves in memory.
+// Compares GetInto with and without the daemon: result and memory.
 void CheckGetInto(const BytesMap& map) {
   std::string memory(5'000, '.');
   const std::span<std::byte> to = std::as_writable_bytes(std::span(memory));
@@ -145,8 +145,8 @@ TEST_CASE("Asynchronous reads of single keys are made without the daemon, too", 
   CHECK(DirectReads(client) == before + 1);
 }
 
-// Each read is done before Then is called: were the next one made inside it for ever, the stack
-// would end.
+// Each read is done before Then is called. If the next read were always made inside Then, the stack
+// would overflow.
 TEST_CASE("A long chain of reads and continuations needs little of the stack", "[direct]") {
   constexpr int kReads = 300'000;
   Client client = ConnectTo(Cluster());
@@ -235,7 +235,7 @@ TEST_CASE("A batch of reads is as its reads one by one", "[direct]") {
     check();
     return DirectReads(client) > before + 2'000;
   }));
-  // Beside a write of one of its keys.
+  // Beside a write to a key of the batch.
   for (int i = 0; i < 50; ++i) {
     const std::string value = std::to_string(i);
     auto put = map.PutAsync(keys.texts[1], value);
@@ -270,7 +270,7 @@ TEST_CASE("A filter is looked into without its daemon", "[direct]") {
   RequireOk(none.FirstFailure());
   CHECK(none.count() < 50);
   for (std::size_t i = 0; i < out.size(); ++i) CHECK(*filter.Contains(out[i]) == none[i]);
-  // What was just inserted is there, also while its answer is on the way.
+  // A value inserted just now is there, even while its answer is on the way.
   for (int i = 0; i < 300; ++i) {
     const std::string value = "late" + std::to_string(i);
     auto inserted = filter.InsertAsync(value);
@@ -332,8 +332,8 @@ TEST_CASE("What was buffered and flushed is read", "[direct]") {
   }
 }
 
-// Each reader sees a key's numbers rise, none that was never acknowledged or begun, and none older
-// than what was acknowledged before it began.
+// Each reader sees a key's numbers rise. Each number was begun, and is at least the number
+// acknowledged before the read began.
 TEST_CASE("Readers see what others write, in its order", "[direct]") {
   Client writer = ConnectTo(Cluster());
   const BytesMap map = Open<BytesMap>(writer, "history");
@@ -422,7 +422,7 @@ TEST_CASE("By UCX nothing is read directly", "[direct]") {
   CHECK(DirectReads(client) == 0);
 }
 
-// Its lease would allow it for some seconds; but another one may serve in its place at once.
+// Its lease would allow reads for some seconds, but another daemon may serve in its place at once.
 TEST_CASE("The memory of a killed daemon is not read beside that of the next", "[direct][fault]") {
   TestCluster cluster({.nodes = 1, .cores = 1});
   Client client = ConnectTo(cluster);

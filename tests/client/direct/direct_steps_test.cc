@@ -1,7 +1,8 @@
-// Between each two steps of a direct read its owner does whole things, each at each place, and each
-// two of them at each two places: what the read finds must have been there meanwhile.
+// Between each two steps of a direct read, its owner makes whole changes: each change at each
+// place, and each pair of changes at each pair of places. The read's result must have existed
+// meanwhile.
 //
-// One thread, no chance: the reader is compiled with a call between its steps.
+// A single thread, without chance: the reader is compiled with a call between its steps.
 #include <catch2/catch.hpp>
 
 #include <algorithm>
@@ -27,8 +28,8 @@ namespace {
 using storage::PutOptions;
 using storage::TinyStore;
 
-// Every record of these tests takes a multiple of 64 bytes, so that memory which is used again has
-// headers where it had some before.
+// Every record of these tests takes a multiple of 64 bytes. Reused memory thus has headers at the
+// places of earlier headers.
 constexpr std::size_t kKeyBytes = 4;
 constexpr std::size_t kShort = 24;
 constexpr std::size_t kLong = kShort + 64;
@@ -41,7 +42,7 @@ std::string KeyOf(char kind, int i) {
   return kind + std::string(kKeyBytes - 1 - digits.size(), '0') + digits;
 }
 
-// Where all hashes have few bits, keys share buckets and tags: those of two keys are alike.
+// Hashes of few bits, so that keys share buckets and tags: two keys have equal tags.
 constexpr std::uint64_t kFewHashBits = 0xf;
 
 std::string TwinOf(const std::string& key, std::uint64_t hash_mask) {
@@ -51,7 +52,7 @@ std::string TwinOf(const std::string& key, std::uint64_t hash_mask) {
   }
 }
 
-// One that goes to the new bucket when its own is split.
+// Returns a key that goes to the new bucket when its bucket is split.
 std::string MovingKey() {
   for (int i = 0;; ++i) {
     if ((KeyHash(AsBytes(KeyOf('a', i))) & 64) != 0) return KeyOf('a', i);
@@ -79,7 +80,7 @@ class SteppedRead {
     Note();
   }
 
-  // ---- What the owner may do, whole.
+  // ---- Whole changes of the owner.
   void PutInPlace() { Put(std::string(bytes_, Letter())); }  // Unless it is large.
   void PutAnew() { Put(std::string(more_bytes_, Letter())); }
   void Append() {
@@ -116,7 +117,7 @@ class SteppedRead {
       for (int i = 0; i < 130; ++i) fixture_.Delete(KeyOf('r', i));
       fixture_.Settle();
     }
-    // As many large ones as have been given back by now, and more.
+    // More large values than were freed so far.
     for (int i = 0; bytes_ == kLarge && i < 20; ++i) {
       fixture_.Put(KeyOf('l', i), std::string(kLarger, 'l'));
     }
@@ -130,7 +131,7 @@ class SteppedRead {
   void Grow() {
     for (int i = 0; i < 750; ++i) fixture_.Put(KeyOf('g', i), std::string(kShort, 'g'));
   }
-  // What is written from then on nobody may find here.
+  // No reader may find later changes here.
   void Move() {
     fixture_.partition->Freeze();
     fixture_.Put(key_, std::string(bytes_, 'y'));
@@ -153,7 +154,7 @@ class SteppedRead {
 
   using Action = void (SteppedRead::*)();
 
-  // Does these when so many steps are done. False: the read was over before the last of them.
+  // Makes these changes after these numbers of steps. False: the read ended before the last change.
   bool Run(const std::vector<std::pair<int, Action>>& actions) {
     int step = 0;
     std::size_t next = 0;
@@ -203,7 +204,7 @@ class SteppedRead {
   const std::size_t bytes_;
   const std::size_t more_bytes_;
   int letter_ = 0;
-  std::vector<State> states_;  // Since the read began, the one that it began with included.
+  std::vector<State> states_;  // States since the read began, including the state at its begin.
   DirectRead read_;
   State found_;
 };

@@ -57,8 +57,8 @@ TEST_CASE("Keys of all ranges are read without the daemon", "[direct]") {
   CHECK(map.Get(Key(150)).code() == StatusCode::kNotFound);
 }
 
-// Each counter grows, and no reader may see less of one than it has seen before, wherever the
-// counter's range is by now.
+// Each counter grows. No reader may see a smaller number than before, wherever the counter's range
+// is.
 TEST_CASE("A split hides no change from who reads directly", "[direct]") {
   constexpr int kCounters = 64;
   TestCluster cluster({.cores = 3, .memory = "256MiB"});

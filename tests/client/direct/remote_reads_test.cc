@@ -1,7 +1,7 @@
-// Reads that a program makes in the memory of another node's daemon by its network card, with real
-// daemons: that they come to be made, and that nobody can tell but by the owner's idleness. Where
-// there is no RDMA device UCX does the same over TCP, with a thread of the daemon's (not an owner
-// core) for the card. TIDEPOOL_TEST_RDMA="rc 10.88.0.1" is as in remote_memory_test.
+// A program's reads in the memory of another node's daemon by its network card, with real daemons.
+// The reads begin, and only the owner's idleness reveals them. Without an RDMA device UCX uses TCP,
+// with a thread of the daemon (not an owner core) as the card. TIDEPOOL_TEST_RDMA="rc 10.88.0.1":
+// see remote_memory_test.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -47,7 +47,7 @@ Client ConnectRemotely(const TestCluster& cluster, bool remote_reads = true) {
 
 std::uint64_t RemoteReads(const Client& client) { return client.Stats().remote_reads; }
 
-// Gets `keys` until all that is done without the daemon; the first reads ask for what is needed.
+// Gets `keys` until the daemon is no longer asked. The first reads request the memory.
 bool ReadsRemotely(const Client& client, const BytesMap& map,
                    const std::vector<std::string_view>& keys) {
   return WaitUntil([&] {
@@ -61,7 +61,7 @@ bool ReadsRemotely(const Client& client, const BytesMap& map,
   });
 }
 
-// Of all cores, with what asking costs.
+// Returns the operations of all cores, including this question.
 std::uint64_t Operations(TestCluster& cluster) {
   std::uint64_t operations = 0;
   const v1::NodeStatusResponse status = cluster.StatusFrom(0).nodes(0).status();
@@ -215,7 +215,7 @@ TEST_CASE("Readers of another node see what is written, in its order", "[remote]
       const int known = acknowledged;
       const auto same = map.Get("same");
       RequireOk(same.status());
-      // All of one write.
+      // All bytes come from a single write.
       if (same->bytes.size() != 64 ||
           same->bytes.find_first_not_of(same->bytes[0]) != std::string::npos) {
         return false;
@@ -275,7 +275,8 @@ TEST_CASE("Single reads of another node have its lease renewed before it ends", 
   for (const Deadline end = Deadline::AfterMs(2 * kLeaseMs); !end.Passed(); ++reads) {
     RequireOk(map.Get("key").status());
   }
-  // One beside each renewal goes to the daemon; without any dozens go once a lease has ended.
+  // An operation beside each renewal goes to the daemon. Without renewals, dozens go after the end
+  // of a lease.
   CHECK(reads - (RemoteReads(client) - before) < 20);
 }
 

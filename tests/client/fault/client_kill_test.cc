@@ -61,14 +61,14 @@ TEST_CASE("300 clients killed in mid-traffic cost nobody else anything", "[clien
   CHECK(failed == 0);
   CHECK(map->FetchAdd("bystander", 0).value() == served);
 
-  // Each add that was answered counts once; of one that was not, nobody knows.
+  // Each answered add counts once. An unanswered add counts once or not at all.
   for (std::size_t i = 0; i < answered.size(); ++i) {
     const auto adds = map->FetchAdd("adds-" + std::to_string(i), 0);
     REQUIRE(adds.ok());
     INFO("client " << i);
     CHECK(*adds >= static_cast<std::int64_t>(answered[i]));
     CHECK(*adds <= static_cast<std::int64_t>(answered[i]) + 1);
-    // Of a flush that had begun, any part.
+    // Any part of a begun flush counts.
     const auto buffered = map->FetchAdd("buffered-" + std::to_string(i), 0);
     REQUIRE(buffered.ok());
     const auto rounds = static_cast<std::int64_t>(answered[i] == 0 ? 0 : (answered[i] - 1) / 8);
@@ -102,7 +102,7 @@ TEST_CASE("Clients killed while they wait for keys take nothing from others who 
     CHECK(waiter.Wait() == 128 + SIGKILL);
     CHECK(map->FetchAdd("waiters", 0).value() == i + 1);
   }
-  // What the dead waited for comes, to the living alone.
+  // Keys that the dead client waited for arrive, and only living clients notice.
   for (int i = 0; i < 20; ++i) REQUIRE(map->Put("waited-" + std::to_string(i), "there").ok());
   REQUIRE(map->Put("changed", "after").ok());
   CHECK(key.Wait().value().bytes == "there");

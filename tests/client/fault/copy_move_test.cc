@@ -1,5 +1,5 @@
-// Hash namespaces that move from node to node while programs change them, also when a node dies in
-// the middle: each acknowledged change counts once, and one node serves in the end.
+// Hash namespaces that move from node to node while programs change them, also when a node dies
+// during the move. Each acknowledged change counts once, and one node serves in the end.
 #include <grpcpp/channel.h>
 #include <unistd.h>
 
@@ -38,7 +38,7 @@ std::string ValueOf(int i, std::size_t bytes = kValueBytes) {
   return value;
 }
 
-// Adds to counters until it is stopped, and knows what each counter must be.
+// Adds to counters until it is stopped, and knows the bounds of each counter.
 class Writers {
  public:
   explicit Writers(BytesMap map, std::chrono::milliseconds timeout = kWait)
@@ -58,7 +58,8 @@ class Writers {
     return failure_;
   }
   std::chrono::microseconds longest() const { return std::chrono::microseconds(longest_us_); }
-  // After Stop: what is stored is what was acknowledged, and at most what is unknown beside it.
+  // REQUIRES: Stop was called. The counters have all acknowledged adds, and some or all unknown
+  // adds.
   void ExpectCounted() {
     for (int i = 0; i < kCounters; ++i) {
       const auto value = map_.FetchAdd(CounterOf(i), 0, {.timeout = kWait});
@@ -113,7 +114,7 @@ struct Fixture {
       : cluster(std::move(options)), client(Begin(memory_of_rest)) {
     for (std::size_t i = 0; i < cluster.size(); ++i) index_of[cluster.node_id(i)] = i;
   }
-  // The first daemon comes first, so it is surely NodeId 0: the coordinator.
+  // The first daemon starts first, so it is surely NodeId 0: the coordinator.
   Client Begin(const std::string& memory_of_rest) {
     if (!memory_of_rest.empty()) {
       cluster.Start(0);
@@ -213,7 +214,7 @@ void MoveUnderLoad(const TestClusterOptions& options) {
     CHECK(fixture.Homes().size() == 1);
     CHECK(fixture.Homes().contains(to));
   }
-  // It goes on at the last one.
+  // The move continues at the last partition.
   const std::uint64_t before = writers.acknowledged();
   CHECK(WaitUntil([&] { return writers.acknowledged() > before + 100; }));
   writers.Stop();
@@ -275,8 +276,7 @@ TEST_CASE("Values of all sizes, expiry and deletes move", "[copies]") {
 
 TEST_CASE("The target dies in the middle, and the owner serves on", "[copies]") {
   Fixture fixture;
-  // One partition that takes longer than the first report of progress, so that it has not moved
-  // yet.
+  // A partition that takes longer than the first report of progress, so it has not moved yet.
   constexpr int kRecords = 25'000;
   const BytesMap map = fixture.Fill(1, kRecords, {.partitions = 1});
   Writers writers(map);
@@ -285,7 +285,7 @@ TEST_CASE("The target dies in the middle, and the owner serves on", "[copies]") 
   fixture.cluster.Kill(fixture.index_of[2]);
   const Status ended = move->End();
   CHECK_FALSE(ended.ok());
-  // Partitions that had moved before are lost with the target. The others are served.
+  // Partitions that moved before are lost with the target. The rest are served.
   const auto homes = fixture.Homes();
   INFO("moved before: " << (homes.contains(2) ? homes.at(2) : 0));
   if (!homes.contains(2)) {
@@ -320,7 +320,7 @@ TEST_CASE("The owner dies in the middle: it is down as without a move", "[copies
   REQUIRE(fixture.cluster.WaitForNodeState(fixture.index_of[1], v1::NODE_STATE_DOWN));
   fixture.cluster.Start(fixture.index_of[1]);
   REQUIRE(fixture.cluster.WaitForNodeState(fixture.index_of[1], v1::NODE_STATE_UP));
-  // Nobody serves half of a copy: what the owner held is told to be lost.
+  // No node serves half of a copy: the owner's data is reported as lost.
   bool told = false;
   for (int i = 0; i < 200 && !told; ++i) {
     told = map.Get(KeyOf(i), {.timeout = kWait}).code() == StatusCode::kDataLoss;

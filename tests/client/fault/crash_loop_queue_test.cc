@@ -1,8 +1,8 @@
-// The same of queues: a program pushes, takes under leases and acks while its daemon is killed
-// again and again. Afterwards the queue is as it was at one moment: which items it has, in their
-// order, and which are leased, under the very leases that the program has.
+// Crash loop for queues: a program pushes, takes under leases and acks while its daemon is killed
+// again and again. Afterwards the queue has the state of a single moment: its items, their order,
+// and the leased items, under the leases that the program has.
 //
-// TP_CRASH_ROUNDS=N: so many kills of each kind (default 30).
+// TP_CRASH_ROUNDS=N: number of kills of each kind (default 30).
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -20,7 +20,7 @@
 namespace tidepool::testing {
 namespace {
 
-constexpr std::size_t kItemsMax = 120;  // So that one message shows them all.
+constexpr std::size_t kItemsMax = 120;  // A single message shows all of them.
 constexpr std::size_t kOperationsMax = 20'000;
 
 std::string ValueOf(std::uint64_t number) {
@@ -32,7 +32,7 @@ std::uint64_t NumberIn(std::string_view value) { return std::stoull(std::string(
 
 struct Operation {
   enum class What { kPush, kLease, kAck, kPop } what = What::kPush;
-  std::uint64_t number = 0;  // Of the item; of a lease or pop: whatever was the first.
+  std::uint64_t number = 0;  // Number of the item; of a lease or pop: of the first item.
 };
 
 struct QueueState {
@@ -57,7 +57,7 @@ struct QueueState {
 };
 
 using ItemIds = std::map<std::uint64_t, ItemId>;  // By number.
-// None is ever given back, so each is delivered once.
+// No item is ever given back, so each is delivered once.
 ItemLease LeaseOf(const ItemIds& ids, std::uint64_t number) { return {ids.at(number), 1}; }
 
 class QueueWriter {
@@ -95,7 +95,7 @@ class QueueWriter {
   ItemIds ids;
   std::size_t durable = 0;
   std::atomic<std::size_t> answered{0};
-  Status failure;  // Of the operation that ended it.
+  Status failure;  // Status of the operation that ended the writer.
   std::uint64_t number() const { return number_; }
 
  private:
@@ -132,8 +132,8 @@ class QueueWriter {
   std::mt19937_64 random_;
 };
 
-// The last moment at which the queue had these items ready, and so many leased; none: there was no
-// such moment.
+// Returns the last moment at which the queue had these ready items and this number of leased items.
+// No value: there was no such moment.
 std::optional<std::size_t> MomentOf(const QueueWriter& writer,
                                     const std::deque<std::uint64_t>& ready, std::size_t leased,
                                     QueueState* state) {

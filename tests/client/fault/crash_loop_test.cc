@@ -1,7 +1,7 @@
-// A daemon that is killed at random moments, again and again, while a program writes: what is there
-// afterwards is the state of one moment, not before the last one that was made durable on request.
+// A daemon that is killed at random moments, again and again, while a program writes. The data
+// afterwards is the state of a single moment, not before the last requested durable moment.
 //
-// TP_CRASH_ROUNDS=N: so many kills of each kind (default 30).
+// TP_CRASH_ROUNDS=N: number of kills of each kind (default 30).
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
@@ -23,11 +23,11 @@ namespace {
 
 constexpr int kKeys = 400;
 constexpr std::size_t kOperationsMax =
-    20'000;  // Of a round; one that is not killed by then is slow.
+    20'000;  // Operations of a round; a writer that is not killed by then is slow.
 
 std::string KeyOf(int key) { return "key" + std::to_string(key); }
 
-// What a key holds: the number of the operation that has put it, or nothing.
+// State of a key: the number of the operation that has put it, or no value.
 using State = std::optional<std::uint64_t>;
 
 struct Operation {
@@ -35,8 +35,8 @@ struct Operation {
   State result;
 };
 
-// Sizes from some bytes to pages, so that segments fill and are compacted, and a few that have
-// segments of their own.
+// Sizes from some bytes to pages, so that segments fill and are compacted, and a few with segments
+// of their own.
 std::string ValueOf(std::uint64_t number) {
   const std::uint64_t more = number * 7'919;
   std::string value = std::to_string(number) + "/";
@@ -50,7 +50,7 @@ State NumberIn(const std::string& value) {
   return number;
 }
 
-// One program that writes, one operation after the other, until the daemon is gone.
+// A program that writes, one operation after the other, until the daemon is gone.
 template <typename Map>
 class Writer {
  public:
@@ -84,14 +84,14 @@ class Writer {
     }
   }
 
-  // From another thread. What is under way ends: it would wait for the daemon to come back, for ten
-  // seconds.
+  // Called by another thread. Ends operations under way, which would wait ten seconds for the
+  // daemon.
   void Stop() { client_.Close(); }
 
   std::vector<Operation> operations;
-  std::size_t durable = 0;  // So many of them, by a Persist that has returned.
+  std::size_t durable = 0;  // Number of operations made durable by a Persist that has returned.
   std::atomic<std::size_t> answered{0};
-  Status failure;  // Of the operation that ended it.
+  Status failure;  // Status of the operation that ended the writer.
   std::uint64_t number() const { return number_; }
 
  private:
@@ -116,7 +116,7 @@ std::vector<State> ReadAll(const Map& map) {
   return states;
 }
 
-// The moments (so many operations done) at which all keys were as they are found now.
+// Returns the moments (numbers of finished operations) at which all keys had their present state.
 std::vector<std::size_t> MomentsOf(const std::vector<State>& before,
                                    const std::vector<Operation>& operations,
                                    const std::vector<State>& found) {
@@ -136,13 +136,13 @@ std::vector<std::size_t> MomentsOf(const std::vector<State>& before,
   return moments;
 }
 
-// What is known of the keys after each crash.
+// Known state of the keys after each crash.
 struct Known {
   std::vector<State> states = std::vector<State>(kKeys);
   std::uint64_t number = 0;
   std::size_t lost = 0;
 
-  // The daemon serves again. `writer`: null, if there was none.
+  // The daemon serves again. `writer`: null, if there was no writer.
   template <typename Map>
   void Compare(const TestCluster& cluster, Durability durability, const Writer<Map>* writer) {
     Client client = ConnectTo(cluster);
@@ -177,8 +177,8 @@ void KillAgainAndAgain(Durability durability) {
                             << " operations, of which " << known.lost << " are gone");
 }
 
-// Beside the one whose keys are compared, until the daemon is gone: fills memory and device with
-// values that come and go, or makes one namespace after the other.
+// Works beside the compared namespace until the daemon is gone. Fills memory and device with values
+// that come and go, or makes namespace after namespace.
 void MakeTrouble(Client& client, bool catalog) {
   std::mt19937_64 random(1);
   const std::string value(4'000, 'v');
@@ -239,7 +239,7 @@ TEST_CASE("A daemon that dies between two writes that belong together loses noth
   for (const std::string_view name : failpoint::kNames) {
     const bool recovers = name.starts_with("recovery.");
     bool died_in_start = false;
-    // What a start passes too it passes there first.
+    // A start passes these points too, and passes them first.
     for (std::uint64_t nth = recovers ? 1 : 1 + random.Below(2);
          !StartsWith(&cluster, std::string(name) + ":" + std::to_string(nth)); nth += 2) {
       INFO(name << ", time " << nth);
@@ -278,7 +278,7 @@ TEST_CASE("A history that was never is recognised", "[crash]") {
   CHECK(MomentsOf(before, operations, {State(), State(7)}) == std::vector<std::size_t>{0});
   CHECK(MomentsOf(before, operations, {State(8), State(9)}) == std::vector<std::size_t>{2});
   CHECK(MomentsOf(before, operations, {State(), State(9)}) == std::vector<std::size_t>{3});
-  // The later change without the earlier one; a value that was overwritten; one from nowhere.
+  // The later change without the earlier change; an overwritten value; an unknown value.
   CHECK(MomentsOf(before, operations, {State(8), State()}).empty());
   CHECK(MomentsOf(before, {{1, 9}, {0, 8}}, {State(8), State(7)}).empty());
   CHECK(MomentsOf(before, operations, {State(5), State(7)}).empty());

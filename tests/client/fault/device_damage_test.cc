@@ -1,5 +1,5 @@
-// Real daemons on files in which a bit was flipped while none ran: never a wrong or an older value,
-// and never "not found" of what was there, unless that was accepted.
+// Real daemons on files with a bit that was flipped while none ran. A client never gets a wrong or
+// an older value, and never "not found" for a stored key, unless the loss was accepted.
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <stdexcept>
@@ -91,7 +91,7 @@ TEST_CASE("Where nobody knows what was damaged all is lost, until that is accept
       image.Flip(ValueAt(image, kDamageKeys - 7) + 500);
       says = "it is damaged behind";
     }
-    // A good end makes one of what the one before has too.
+    // A good end makes a checkpoint with the content of the previous checkpoint.
     SECTION("the last checkpoint") {
       image.Flip(image.MarkAt(true) + 50);
       says = "1 of its checkpoints is damaged";
@@ -121,7 +121,7 @@ TEST_CASE("Where nobody knows what was damaged all is lost, until that is accept
     const BytesMap map = Open<BytesMap>(client, "d", Durable());
     CHECK(Count(map, 0, 0, 100) == Tally{.absent = 100});
     PutAll(map, 1);
-    // What is made behind it is none of its business.
+    // The damage does not concern namespaces made after it.
     PutAll(Open<BytesMap>(client, "later", Durable()), 2, 0, 100);
     RequireOk(client.Persist("d"));
     RequireOk(client.Persist("later"));
@@ -188,7 +188,7 @@ TEST_CASE("A device that does not say what it is, or what was on it, is refused"
       says = "the catalog is damaged";
     }
     SECTION("both marks") {
-      // Each for the last one, as it is found while both are sound.
+      // Each is the last checkpoint for a while, and found while both are sound.
       const std::uint64_t marks[] = {image.MarkAt(true), image.MarkAt(false)};
       for (const std::uint64_t mark : marks) image.Flip(mark + 50);
       says = "no sound checkpoint";
@@ -202,10 +202,10 @@ TEST_CASE("A device that does not say what it is, or what was on it, is refused"
     const std::string refused = cluster.Refused(0);
     INFO(refused);
     CHECK(refused.find(says) != std::string::npos);
-    CHECK(refused.find("(") != std::string::npos);  // What to do.
+    CHECK(refused.find("(") != std::string::npos);  // The remedy.
     CHECK(refused.find('\n') == refused.size() - 1);
   }
-  // What it says to do.
+  // Follows the remedy.
   std::filesystem::remove(cluster.device_file(0));
   cluster.StartAll();
   Client client = ConnectTo(*cluster);
@@ -238,7 +238,7 @@ TEST_CASE("A damaged commit is a loss of what is sync, and of that alone") {
   CHECK(Count(Open<BytesMap>(client, "d", Durable()), 0, 0, 100) == Tally{.right = 100});
   const Tally found = Count(Open<BytesMap>(client, "s", Durable(Durability::kSync)), 0, 0, 20);
   if (is_last) {
-    // It cannot be told from one that was torn; nothing but that one may be missing.
+    // It looks like a torn write. Only this change may be absent.
     CHECK(found == Tally{.right = 19, .absent = 1});
   } else {
     CHECK(checked.code == 1);
@@ -299,7 +299,7 @@ TEST_CASE("A damaged piece of a large value is a loss of its key alone") {
   CHECK((map.Get(KeyOf(2)).value().bytes == large(2)));
 }
 
-// Their keys stand in footers, so that one record that is damaged is one that cannot be read.
+// Footers have their keys, so a damaged record makes only a single record unreadable.
 TEST_CASE("A damaged record of an ordered namespace or of a queue is a loss of it alone") {
   DurableCluster cluster;
   const NamespaceOptions sync = Durable(Durability::kSync);
@@ -311,7 +311,7 @@ TEST_CASE("A damaged record of an ordered namespace or of a queue is a loss of i
       RequireOk(map.Put(KeyOf(i), ValueOf(i)).status());
       RequireOk(items.Push(ValueOf(i, 1)).status());
     }
-    // Of these the log has a note each.
+    // The log has a note for each of these pops.
     for (int i = 0; i < 3; ++i) RequireOk(items.Pop({.lease = std::chrono::minutes(10)}).status());
   }
   CHECK(cluster->Terminate(0) == 0);
@@ -349,7 +349,8 @@ TEST_CASE("A damaged record of an ordered namespace or of a queue is a loss of i
   RequireOk(map.Put(KeyOf(7), ValueOf(7)).status());
   RequireOk(map.Delete(KeyOf(8)));
   CHECK(map.Scan().value().records().size() == 19);
-  // Who meets one is told, and it is out of the way of the others.
+  // The client that meets an unreadable item gets an error, and the item no longer delays other
+  // items.
   const auto items = Open<BytesQueue>(client, "q", sync);
   for (int i = 3; i < 20; ++i) {
     const auto popped = items.Pop();
@@ -374,7 +375,8 @@ TEST_CASE("Queues and ordered namespaces tell of damage, and begin anew when it 
     }
     RequireOk(client.Persist("o"));
   }
-  // Without a good end the open segment has no footer, and one record hides what is behind it.
+  // Without a good end the open segment has no footer, and a damaged record hides all later
+  // records.
   cluster->Kill(0);
   {
     DeviceImage image(cluster.device_file(0));

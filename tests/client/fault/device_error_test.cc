@@ -1,5 +1,5 @@
-// Real daemons on a disk that fails, or is full: what was answered as durable is so, the rest is
-// refused, and what is in memory goes on.
+// Real daemons on a disk that fails or is full. Acknowledged durable data is durable, further
+// changes are refused, and memory continues to serve.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
@@ -14,7 +14,7 @@ namespace tidepool::testing {
 namespace {
 
 constexpr std::uint64_t kDiskBytes = std::uint64_t{400} << 20;
-constexpr std::uint64_t kAll = 1 << 20;  // Of the disk what the device does not use.
+constexpr std::uint64_t kAll = 1 << 20;  // The part of the disk that the device does not use.
 constexpr int kKeys = 1'000;
 
 TEST_CASE("When a device fails nothing is acknowledged any more, and what is in memory is read") {
@@ -31,7 +31,7 @@ TEST_CASE("When a device fails nothing is acknowledged any more, and what is in 
     RequireOk(client.Persist("a"));
     PutAll(fleeting, 0, 0, 100);
     disk.FailBeyond(kAll);
-    // It was sent, and perhaps it is there; of the others it is known that they are not.
+    // It was sent and may be there. The other changes are surely absent.
     CHECK(sync.Put(KeyOf(0), ValueOf(0, 1)).code() == StatusCode::kUnknown);
     for (int i = 1; i < 20; ++i) {
       CHECK(sync.Put(KeyOf(i), ValueOf(i, 1)).code() == StatusCode::kDeviceError);
@@ -43,7 +43,7 @@ TEST_CASE("When a device fails nothing is acknowledged any more, and what is in 
     CHECK(Count(async, 0, 0, kKeys) == Tally{.right = kKeys});
     PutAll(fleeting, 1, 0, 100);
     CHECK(Count(fleeting, 1, 0, 100) == Tally{.right = 100});
-    // Who comes now finds the same.
+    // A new client finds equal data.
     Client other = ConnectTo(*cluster);
     CHECK(Count(Open<BytesMap>(other, "s", Durable(Durability::kSync)), 0, 1, 10) ==
           Tally{.right = 9});
@@ -130,7 +130,7 @@ TEST_CASE("A device that cannot be read is refused, and is none the worse for it
   const std::string says =
       GENERATE(as<std::string>{}, "failed to read", "the headers of its segments cannot be read");
   Checked checked;
-  // Nothing of it, and so much that what comes before the segments is within it.
+  // From zero to a size that includes all regions before the segments.
   for (std::uint64_t readable = kAll; !checked.Says(says); readable += 1 << 20) {
     REQUIRE(readable < kDiskBytes / 4);
     disk.FailBeyond(readable);
@@ -141,7 +141,7 @@ TEST_CASE("A device that cannot be read is refused, and is none the worse for it
   const std::string refused = cluster.Refused(0);
   INFO(refused);
   CHECK(refused.find(says) != std::string::npos);
-  CHECK(refused.find(" (") != std::string::npos);  // What to do.
+  CHECK(refused.find(" (") != std::string::npos);  // The remedy.
   CHECK(refused.find('\n') == refused.size() - 1);
   disk.Heal();
   cluster.StartAll();
@@ -160,7 +160,7 @@ TEST_CASE("A device goes on where its file system is full") {
     const BytesMap sync = Open<BytesMap>(client, "s", Durable(Durability::kSync));
     PutAll(Open<BytesMap>(client, "d", Durable()), 0);
     PutAll(sync, 0, 0, 100);
-    // More than memory, of what is not durable.
+    // Volatile data, more than memory.
     const BytesMap fleeting = Open<BytesMap>(client, "v");
     const std::string value(64 * 1024, 'v');
     for (int i = 0; i < 1'500; ++i) RequireOk(fleeting.Put(KeyOf(i), value).status());

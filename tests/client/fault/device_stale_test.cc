@@ -59,7 +59,7 @@ TEST_CASE("A device that was cut off is refused, and is none the worse for it") 
     CHECK(refused.find(says) != std::string::npos);
     CHECK(refused.find("(remove ") != std::string::npos);
     CHECK(fs::file_size(file) == cut);
-    // As from a copy; the daemon was not there.
+    // Like a restored copy; the daemon did not write this file.
     std::ofstream(file, std::ios::binary | std::ios::app) << kept;
   }
   cluster.StartAll();
@@ -74,7 +74,7 @@ TEST_CASE("What was cut off and filled up with zeros is a loss") {
   const std::uint64_t bytes = fs::file_size(file);
   const std::uint64_t cut = [&] {
     const DeviceImage image(file);
-    // A whole segment is gone, or the end of one that a mark has open.
+    // A whole segment is lost, or the end of the segment that a checkpoint has open.
     return GENERATE(true, false) ? image.Segments()[1].at : image.Segments()[2].at + 100'000;
   }();
   fs::resize_file(file, cut);
@@ -87,7 +87,7 @@ TEST_CASE("What was cut off and filled up with zeros is a loss") {
   CHECK(CountAll(cluster, 0) == Tally{.lost = kDamageKeys});
 }
 
-// A write that the device said was done, and that was not: in its place is what was there before.
+// The device acknowledged a write and did not make it. In its place are the earlier bytes.
 TEST_CASE("An older segment in the place of a newer one is a loss, and no older value") {
   DurableCluster cluster;
   std::map<std::uint64_t, DeviceImage::Segment> before;
@@ -128,7 +128,7 @@ TEST_CASE("An older segment in the place of a newer one is a loss, and no older 
   CHECK(CountAll(cluster, kRounds) == Tally{.lost = kDamageKeys});
 }
 
-// The same of blocks in the middle of one, which its footer knows.
+// Zeros in the middle of a segment; its footer knows the segment's content.
 TEST_CASE("Blocks of zeros in a segment are a loss of the keys that had something there") {
   DurableCluster cluster;
   Fill(cluster, 0);
@@ -143,7 +143,7 @@ TEST_CASE("Blocks of zeros in a segment are a loss of the keys that had somethin
   CHECK(checked.Says("values, whose keys answer DATA_LOSS"));
   cluster.StartAll();
   const Tally found = CountAll(cluster, 0);
-  // Of some 1,030 bytes each.
+  // Values of some 1,030 bytes each.
   CHECK(found.lost > 60);
   CHECK(found.lost < 68);
   CHECK(found == Tally{.right = kDamageKeys - found.lost, .lost = found.lost});

@@ -1,4 +1,4 @@
-// Walks over what a device has partly lost: all that can be read is seen, and the rest counted.
+// Walks over partly lost data of a device: all readable records are seen, and the rest is counted.
 #include <grpcpp/channel.h>
 
 #include <catch2/catch.hpp>
@@ -61,7 +61,7 @@ TEST_CASE("An iteration sees all that can be read, and ends with what cannot") {
   CHECK(records == kDamageKeys - kDamaged);
   CHECK(unreadable == kDamaged);
 
-  // Who knows a key puts it right.
+  // A client that knows a key repairs it.
   PutAll(map, 1, 1, kDamaged + 1);
   Iterator again = map.NewIterator();
   std::size_t count = 0;
@@ -89,7 +89,7 @@ TEST_CASE("A scan sees all that can be read, and ends with what cannot") {
   while (keys.Next()) ++count;
   RequireOk(keys.status());
   CHECK(count == kDamageKeys);
-  // What may stand before all others is no matter to be silent about.
+  // A possible loss before all keys must be reported.
   KeyRange from;
   from.begin = KeyOf(1);
   CHECK(map.First(from).code() == StatusCode::kDataLoss);

@@ -1,4 +1,4 @@
-// Clients of a cluster whose daemons have all ended and serve again at other addresses.
+// Clients of a cluster with daemons that have all ended and serve again at other addresses.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-// Consumers and producers of queues that are stopped and killed, and items that nobody loses.
+// Consumers and producers of queues that are stopped and killed. No item is lost.
 #include <grpcpp/channel.h>
 
 #include <algorithm>
@@ -33,12 +33,12 @@ struct Fixture {
         std::vector<std::string>{ProgramPath("queue_client"), cluster.file(), name, what, lease_ms},
         std::vector<std::string>{}, stem);
   }
-  // One that waits in the daemon: what the daemon has seen of it is more than its connection.
+  // Starts a consumer that waits in the daemon: the daemon has seen more of it than its connection.
   std::unique_ptr<Process> RunWaiting(const std::string& name, const std::string& lease_ms) {
     const std::uint64_t before = Frames();
     auto process = Run(name, "pop", lease_ms);
     REQUIRE(WaitUntil([&] { return LinesOf(*process).size() == 1; }));
-    // A pop that found nothing, and one that waits.
+    // A pop that found no item, and a pop that waits.
     REQUIRE(WaitUntil([&] { return Frames() >= before + 2; }));
     return process;
   }
@@ -85,7 +85,7 @@ TEMPLATE_TEST_CASE("Items pass consumers by that were killed while they waited",
     auto dead = fixture.RunWaiting("q", "0");
     dead->Signal(SIGKILL);
     dead->Wait();
-    // Its connection breaks with its end; what is pushed later is for others.
+    // Its connection breaks with its end, and later items go to other consumers.
     auto living = fixture.RunWaiting("q", "0");
     const std::string value = std::to_string(round);
     RequireOk(PushTo(queue, value).status());
@@ -149,7 +149,7 @@ TEMPLATE_TEST_CASE("Workers killed again and again leave every item done once", 
     workers.KillAndReplace(victim);
   }
   REQUIRE(WaitUntil([&] { return left() == 0; }));
-  // An item that was acked and not written down, since the kill came between: one per kill.
+  // A kill may come after the ack of an item and before its line: at most one item per kill.
   CHECK(workers.End() >= kItems - 12 - kWorkers);
 }
 
@@ -210,7 +210,7 @@ TEMPLATE_TEST_CASE("Of a producer killed in the middle of buffered pushes a pref
   }
   std::size_t in_mid_flush = 0;
   for (Round& round : rounds) {
-    // What was still on its way when its sender had gone.
+    // Items that were still on their way when their sender had gone.
     TakeNumbers(round.queue, &round.numbers);
     std::vector<int> prefix(round.numbers.size());
     std::iota(prefix.begin(), prefix.end(), 0);
@@ -222,8 +222,8 @@ TEMPLATE_TEST_CASE("Of a producer killed in the middle of buffered pushes a pref
   CHECK(in_mid_flush > 0);
 }
 
-// What their last answers take of the daemon's heap is more than it keeps: their sessions end.
-// Since they have these answers they only attach anew.
+// Their last answers take more of the daemon's heap than it keeps, so their sessions end. They have
+// these answers and only attach again.
 TEST_CASE("Idle consumers with large last answers go on later as if nothing had been",
           "[fault][kinds]") {
   constexpr std::size_t kConsumers = 48;
@@ -278,11 +278,11 @@ TEST_CASE("A daemon that comes back without its items says so", "[fault][kinds]"
   fixture.cluster.Kill(0);
   fixture.cluster.Start(0);
   fixture.cluster.WaitReady();
-  // Nobody knows whether it took an item with it: an item of it could have been on the way.
+  // The outcome is unknown: an item could have been on the way.
   CHECK(waiter.Wait().code() == StatusCode::kUnknown);
   CHECK(WaitUntil([&] { return queue.Pop().code() == StatusCode::kDataLoss; }));
   CHECK(WaitUntil([&] { return careless.Pop().code() == StatusCode::kNotFound; }));
-  // What comes now has other names: who works on a lost item cannot ack somebody else's.
+  // New items have other names, so a consumer of a lost item cannot ack another consumer's item.
   RequireOk(careless.Push("b").status());
   const auto next = careless.Pop({.lease = 1h});
   RequireOk(next.status());

@@ -1,6 +1,6 @@
-// Moves of queues that are cut off: by the death of the target, the owner, a consumer or the one
-// who asked, by a coordinator that does not answer, by memory that is not there. One node serves in
-// the end, with everything, or says what it has lost.
+// Interrupted moves of queues: by the death of the target, the owner, a consumer or the caller, by
+// a silent coordinator, or by a lack of memory. In the end one node serves, with all items, or
+// reports its losses.
 #include <grpcpp/channel.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kWait = std::chrono::milliseconds(kPatienceMs);
-// So many make a move last some 100 ms, here; kMoveUs is longer.
+// With this number a move lasts some 100 ms here; kMoveUs is longer.
 constexpr int kItems = 4'000;
 constexpr std::size_t kItemBytes = 12'000;
 constexpr std::uint64_t kMoveUs = 400'000;
@@ -128,7 +128,7 @@ TEST_CASE("The target dies in the middle, and the owner serves on", "[fault][kin
   const BytesQueue queue = fixture.Fill(1);
   fixture.cluster.Suspend(fixture.index_of[2]);
   auto move = fixture.Start(1, 2);
-  // What is held back by then goes on at the owner.
+  // Operations that are held back by then continue at the owner.
   Future<ItemId> held = queue.PushAsync("held", {.timeout = kWait});
   CHECK(held.Wait(100ms).ok());  // Nothing is held back before the target is ready.
   fixture.cluster.Kill(fixture.index_of[2]);
@@ -179,7 +179,7 @@ TEST_CASE("The owner is killed at any moment, and the target has all or nothing"
     const std::uint32_t home = fixture.HomeNow();
     UNSCOPED_INFO("round " << round << ": home " << home);
     if (home == 2) {
-      // One that knows nothing of the old owner: what is sent there now ends unknown.
+      // A client that does not know the old owner: changes sent there end unknown.
       Client fresh = ConnectTo(fixture.cluster);
       fixture.ExpectAll(Open<BytesQueue>(fresh, "q"));
     } else {
@@ -196,7 +196,7 @@ TEST_CASE("A coordinator that does not answer decides when it is back", "[fault]
   const BytesQueue queue = fixture.Fill(1, 100);
   fixture.cluster.Suspend(fixture.index_of[0]);
   auto move = fixture.Start(1, 2, 1'000);
-  // All is sent. Now longer than operations may be held back, so that both owner and target ask.
+  // All is sent. Waits longer than operations may be held back, so that both owner and target ask.
   REQUIRE(move->reader->Read(&move->progress));
   CHECK(queue.Push("early", {.timeout = 6s}).code() != StatusCode::kOk);
   fixture.cluster.Resume(fixture.index_of[0]);
@@ -207,7 +207,7 @@ TEST_CASE("A coordinator that does not answer decides when it is back", "[fault]
     RequireOk(item.status());
     REQUIRE(item->value == ValueOf(next++));
   }
-  // What ended unknown may be there, once.
+  // The item of an unknown push may be there, once.
   const auto rest = queue.PopMany(9, {.timeout = kWait});
   RequireOk(rest.status());
   CHECK(rest->size() <= 1);
@@ -215,14 +215,14 @@ TEST_CASE("A coordinator that does not answer decides when it is back", "[fault]
 }
 
 TEST_CASE("A target without memory for it refuses it", "[fault][kinds]") {
-  // Node 0, the one that begins the cluster, has more.
+  // Node 0, which begins the cluster, has more memory.
   Fixture fixture({.nodes = 2, .cores = 1, .memory = "256MiB", .start = false}, "64MiB");
   const BytesQueue queue = fixture.Fill(0, 6'000);  // 72 MB.
   const Status refused = fixture.client.Migrate("q", Home::Node(1));
   CHECK(refused.code() == StatusCode::kResourceExhausted);
   CHECK(fixture.HomeNow() == 0);
   fixture.ExpectAll(queue, 6'000);
-  // What it had taken is free again.
+  // Memory that the move had taken is free again.
   const BytesQueue small = fixture.Fill(0, 1'000);
   RequireOk(fixture.client.Migrate("q", Home::Node(1)));
   fixture.ExpectAll(small, 1'000);
@@ -251,7 +251,7 @@ TEST_CASE("A move ends by itself when its caller has gone", "[fault][kinds]") {
 TEST_CASE("A move whose owner has stopped does not keep its caller for ever", "[fault][kinds]") {
   Fixture fixture;
   const BytesQueue queue = fixture.Fill(1, 100);
-  // So that node 0 has a connection to it: to get one would not take for ever.
+  // Node 0 then has a connection to it; a new connection would take too long.
   RequireOk(fixture.Start(0, 2)->End());
   RequireOk(fixture.Start(0, 1)->End());
   fixture.cluster.Suspend(fixture.index_of[1]);
@@ -282,7 +282,7 @@ TEMPLATE_TEST_CASE("Workers are killed with leases while their queue moves, and 
     if (move % 4 == 0) workers.KillAndReplace(kills++ % 3);
   }
   REQUIRE(WaitUntil([&] { return left() == 0; }));
-  // One that was acked and not written down, since the kill came between: at most one per kill.
+  // A kill may come after the ack of an item and before its line: at most one item per kill.
   CHECK(workers.End() >= kJobs - kills - 3);
 }
 

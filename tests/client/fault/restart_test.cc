@@ -1,4 +1,4 @@
-// Daemons that end, in good order or not, and what is there when they come back.
+// Daemons that end, in good order or not, and their data after the return.
 #include <grpcpp/channel.h>
 
 #include <catch2/catch.hpp>
@@ -76,7 +76,7 @@ TEST_CASE("What was persisted survives a kill, and what was deleted stays so") {
     CHECK(map.Get(KeyOf(1)).value().version == version);
     CHECK(Open<BytesMap>(client, "v").Get("x").code() == StatusCode::kDataLoss);
   }
-  // It goes on: versions grow, and what changes now survives the next kill.
+  // The daemon continues: versions grow, and new changes survive the next kill.
   {
     Client client = ConnectTo(*cluster);
     const BytesMap map = Open<BytesMap>(client, "d", Durable());
@@ -242,8 +242,7 @@ TEST_CASE("A cluster that ended in good order goes on, whoever starts first") {
   const std::size_t first = cluster->coordinator_index();
   CHECK(cluster->Terminate(1 - first) == 0);
   CHECK(cluster->Terminate(first) == 0);
-  // The connection file is gone with it; who keeps durable data must not begin a cluster of its
-  // own.
+  // The connection file is gone too. A daemon with durable data must not begin a new cluster.
   REQUIRE_FALSE(fs::exists(cluster->file()));
   cluster.Start(1 - first);
   cluster.Start(first);

@@ -109,7 +109,7 @@ TEST_CASE("Four nodes hold, give and list a map, and three go on when one is kil
   const KeyList keys(kKeys);
   REQUIRE(map.MultiPut(keys.With("value")).AllOk());
   REQUIRE(*map.Length() == kKeys);
-  // Another client, that has seen none of it.
+  // Another client, which has not seen the changes.
   Client other = ConnectTo(cluster);
   const BytesMap theirs = Open<BytesMap>(other, "four");
   const auto walk = [&](const IterateOptions& options) {
@@ -141,7 +141,7 @@ TEST_CASE("Four nodes hold, give and list a map, and three go on when one is kil
     const bool lost = map.space().OwnerOf(keys.views[i]) == dead;
     failed += lost ? 1 : 0;
     REQUIRE(rest.code(i) == (lost ? StatusCode::kUnavailable : StatusCode::kOk));
-    // The first client has not looked since: what it sends into a dead connection is unknown.
+    // The first client has not looked since. A change sent into a dead connection ends unknown.
     const StatusCode put = written.code(i);
     REQUIRE((lost ? put == StatusCode::kUnavailable || put == StatusCode::kUnknown
                   : put == StatusCode::kOk));
@@ -150,7 +150,7 @@ TEST_CASE("Four nodes hold, give and list a map, and three go on when one is kil
   CHECK(failed == of_node[dead]);
   const std::string name = "node " + std::to_string(dead);
   CHECK(rest.FirstFailure().ToString().find(name) != std::string::npos);
-  // What the others have is walked over as before; the whole is not called complete.
+  // Data of the other nodes is walked over as before. The walk is not called complete.
   for (std::uint32_t node = 0; node < 4; ++node) {
     if (node != dead) CHECK(walk({.node = node}) == of_node[node]);
   }
@@ -196,7 +196,7 @@ TEST_CASE("A restarted daemon ends changes as unknown and serves the client agai
   Client client = ConnectTo(cluster);
   const BytesMap map = Open<BytesMap>(client, "restarted", {.on_loss = OnLoss::kEmpty});
   REQUIRE(map.Put("k", "v").ok());
-  cluster.Suspend(0);  // So that the change is surely under way and not answered.
+  cluster.Suspend(0);  // The change is then surely under way and not answered.
   auto change = map.FetchAddAsync("n", 1, {milliseconds(60'000)});
   (void)change.Wait(milliseconds(50));
   cluster.Kill(0);

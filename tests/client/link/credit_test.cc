@@ -1,4 +1,4 @@
-// Flow control: what is outstanding never exceeds the grant, whatever the caller does.
+// Flow control: outstanding operations and bytes never exceed the grant, whatever the caller does.
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -31,7 +31,8 @@ struct Outstanding {
   }
 };
 
-// Lets everything be sent that may be, answers the oldest frame, and so on until nothing is left.
+// Lets the client send all that it may, answers the oldest frame, and repeats until nothing is
+// left.
 Outstanding Run(FakeCluster& cluster, const std::shared_ptr<internal::Engine>& engine,
                 std::string_view value) {
   Outstanding outstanding;
@@ -81,7 +82,7 @@ TEST_CASE("Allowances for answers stay within the grant, also when values grow",
   const BytesMap map = cluster.Open(engine);
   std::vector<Future<Value>> gets;
   for (int i = 0; i < 60; ++i) gets.push_back(map.GetAsync("key" + std::to_string(i)));
-  // 900 B do not exceed what a single entry of the answers may take here.
+  // 900 B do not exceed the room of an answer's entry here.
   const Outstanding outstanding = Run(cluster, engine, std::string(900, 'v'));
   CHECK(outstanding.reply_bytes_most <= 128 * 1024);
   for (auto& get : gets) CHECK(get.Wait().ok());
@@ -98,7 +99,7 @@ TEST_CASE("A lone get allows for a value far larger than expected", "[client][cr
 
 TEST_CASE("At most so many frames are unfinished as the daemon keeps answers for",
           "[client][credit]") {
-  // The first frame is never answered; all others are at once.
+  // The first frame is never answered. All other frames are answered at once.
   FakeCluster cluster({.partitions = 2});
   const auto engine = cluster.Connect();
   const BytesMap map = cluster.Open(engine);

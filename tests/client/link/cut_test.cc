@@ -1,6 +1,5 @@
-// Connections that are cut in the middle of frames, again and again: whatever was under way, the
-// client comes back with its session, and each change has happened once and returned what it was to
-// return.
+// Connections that are cut in the middle of frames, again and again. The client always comes back
+// with its session, and each change has happened once and returned the right result.
 #include <arpa/inet.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -26,7 +25,7 @@
 namespace tidepool::testing {
 namespace {
 
-// What is cut here are connections over TCP.
+// The test cuts connections over TCP.
 ConnectOptions ByTcp() {
   ConnectOptions options;
   options.transport = Transport::kUcx;
@@ -58,9 +57,9 @@ std::vector<int> DataSockets(std::uint16_t grpc_port) {
   return sockets;
 }
 
-// Cuts data connections from a thread of its own: one of those that carry frames, or, for a while,
-// whatever is there, as soon as it is there. Buffers of sockets are made small, so that a frame is
-// seldom sent in one piece.
+// Cuts data connections from its own thread: a connection that carries frames or, for a while, each
+// new connection at once. Buffers of sockets are small, so that a frame is seldom sent in one
+// piece.
 class Cutter {
  public:
   Cutter(std::uint16_t grpc_port, std::uint64_t seed)
@@ -76,7 +75,7 @@ class Cutter {
  private:
   void Run() {
     while (!stop_) {
-      // Between one tenth and ten times of what a frame takes, and time to come back.
+      // Between a tenth and ten times of the time of a frame, and time to come back.
       std::this_thread::sleep_for(std::chrono::microseconds(200 << random_.Below(9)));
       const std::vector<int> sockets = DataSockets(grpc_port_);
       for (const int fd : sockets) {
@@ -126,7 +125,7 @@ std::string ValueOf(std::uint64_t seed, std::size_t bytes) {
   return value;
 }
 
-// What is under way in one round, and what must come of it.
+// Operations of a round, and their expected results.
 class Round {
  public:
   Round(const BytesMap& map, test::Random& random, std::int64_t number)
@@ -178,7 +177,7 @@ class Round {
 
 TEST_CASE("Whatever is cut, each add counts once and each value is the right one", "[fault]") {
   constexpr int kRounds = 40;
-  constexpr int kCuts = 40;  // Of either kind, however many rounds that takes more.
+  constexpr int kCuts = 40;  // Cuts of either kind, in any number of rounds.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   test::Random random("cuts");
   const std::string address = Cluster().address(0);
@@ -186,13 +185,13 @@ TEST_CASE("Whatever is cut, each add counts once and each value is the right one
       static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
   Client client = ConnectTo(Cluster(), ByTcp());
   const BytesMap map = Open<BytesMap>(client, "cuts", {.partitions = 8});
-  // Keys so long that the adds of a round fill frames of 60 KiB.
+  // Keys are long, so that the adds of a round fill frames of 60 KiB.
   std::vector<std::string> counters;
   for (int i = 0; i < 300; ++i) {
     counters.push_back(std::to_string(i) + "/" + std::string(1'000, 'k'));
   }
-  Round(map, random, 0).Run(counters);            // Connected, and none is cut yet.
-  REQUIRE_FALSE(DataSockets(grpc_port).empty());  // So the cutter finds them, too.
+  Round(map, random, 0).Run(counters);            // Connected, before the first cut.
+  REQUIRE_FALSE(DataSockets(grpc_port).empty());  // The cutter finds them too.
   Cutter cutter(grpc_port, random.Word());
   std::int64_t number = 1;
   for (; number <= kRounds || std::min(cutter.cuts(), cutter.early_cuts()) < kCuts; ++number) {
@@ -210,7 +209,8 @@ TEST_CASE("Whatever is cut, each add counts once and each value is the right one
               cutter.cuts(), cutter.early_cuts(), static_cast<int>(number));
 }
 
-// Connections that daemons made to this process: their other end is told by UCX, this one is not.
+// Returns connections that daemons made to this process. UCX notifies their other end, but not this
+// end.
 std::vector<int> WaysBack() {
   std::set<std::uint16_t> listening;
   std::vector<std::pair<int, std::uint16_t>> sockets;
@@ -237,7 +237,7 @@ TEST_CASE("A client whose answers' way is cut is told, and gets what it waits fo
   auto waits = Open<BytesQueue>(client, "cut-waits");
   const BytesMap map = Open<BytesMap>(client, "cut-map", {.partitions = 8});
   for (int i = 0; i < 5; ++i) {
-    // Once all that is under way are waits, of which none sends anything for a while.
+    // All operations under way are waits, which send nothing for a while.
     auto popped = waits.PopAsync({.wait = milliseconds(60'000)});
     RequireOk(map.Put("key", "value").status());
     int cut = 0;

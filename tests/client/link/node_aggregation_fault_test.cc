@@ -12,9 +12,9 @@
 namespace tidepool::testing {
 namespace {
 
-constexpr int kAddsPerFlush = 40;  // Of traffic_client.
+constexpr int kAddsPerFlush = 40;  // Equal to traffic_client's.
 
-// A client that lives on, and whose adds travel in the same messages.
+// A surviving client with adds in the same messages.
 class CoClient {
  public:
   CoClient(const TestCluster& cluster, const std::string& name)
@@ -29,7 +29,7 @@ class CoClient {
   ~CoClient() {
     if (thread_.joinable()) End();
   }
-  // Its adds so far, or what went wrong.
+  // Returns its adds so far, or the error.
   std::string End() {
     stop_ = true;
     thread_.join();
@@ -82,7 +82,7 @@ TEST_CASE("Clients killed while a daemon sends on for them count each add at mos
     const int beside = co_client.flushes;
     REQUIRE(WaitUntil([&] { return co_client.flushes > beside + 3 || co_client.failed; }));
     REQUIRE_FALSE(co_client.failed);
-    // What was told is there; of the one flush behind it, nothing twice.
+    // Reported adds are there. Adds of the following flush count at most once.
     for (int i = 0; i < (flushed + 2) * kAddsPerFlush; ++i) {
       const auto value = map.Get(id + "-" + std::to_string(i));
       const std::int64_t count = value.ok() ? value->AsI64() : 0;

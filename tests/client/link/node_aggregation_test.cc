@@ -191,7 +191,7 @@ TEST_CASE("An owner that is killed fails only what was for it", "[client][aggreg
 TEST_CASE("An owner that is stopped ends what was for it by the deadline",
           "[client][aggregation]") {
   TestClusterOptions options = FourNodes();
-  options.lease_ms = 60'000;  // So that nobody calls it down.
+  options.lease_ms = 60'000;  // The node is thus not called down.
   options.heartbeat_ms = 1'000;
   TestCluster cluster(options);
   Client client = ConnectTo(cluster);
@@ -210,7 +210,8 @@ TEST_CASE("An owner that is stopped ends what was for it by the deadline",
   for (const BufferedFailure& failure : buffered.failures()) {
     failed[failure.key] = failure.status.code();
   }
-  // The aggregator's outcome comes before the client's own deadline: it names those that failed.
+  // The aggregator's outcome comes before the client's own deadline, and names the failed
+  // operations.
   for (int i = 0; i < 400; ++i) {
     CHECK(failed.contains(Key(i)) == (map.space().OwnerOf(Key(i)) == victim_id));
   }
@@ -238,7 +239,7 @@ TEST_CASE("A daemon that dies with operations leaves nobody waiting, and the nex
     for (int i = 0; i < 100; ++i) buffered.Put("other" + std::to_string(i), "value");
     return buffered.Flush().ok();
   }));
-  // What it had may have been sent on: each add counts once or not at all.
+  // Its operations may have been sent on: each add counts once or not at all.
   for (int i = 0; i < 100; ++i) {
     buffered.Add(Key(i), 10);
   }
@@ -262,12 +263,12 @@ TEST_CASE("A handle finds out by itself whether a daemon should send on", "[clie
         auto map = Open<BytesMap>(client, "auto");
         auto buffered = map.Buffered();
         const auto end = std::chrono::steady_clock::now() + milliseconds(kPatienceMs);
-        // Alone at first, perhaps; with the others in the end.
+        // Perhaps alone at first; in the end with the other clients.
         while (buffered.counts().forwarded < 50 && std::chrono::steady_clock::now() < end) {
           for (int i = 0; i < 8; ++i) buffered.Add(Key(i), 1);
           RequireOk(buffered.Flush());
         }
-        // Who has met the others stays with them.
+        // A client that has met other clients stays with them.
         const std::uint64_t before = buffered.counts().forwarded;
         for (int flush = 0; flush < 100; ++flush) {
           for (int i = 0; i < 8; ++i) buffered.Add(Key(i), 1);
@@ -300,7 +301,7 @@ TEST_CASE("Full buffers, and those of a client that nobody joins, go straight to
     for (int i = 0; i < 8; ++i) lonely.Add(Key(i), 1);
     RequireOk(lonely.Flush());
   }
-  // It has looked for others, and found none.
+  // It has looked for other clients, and found none.
   CHECK(lonely.counts().forwarded > 0);
   CHECK(lonely.counts().forwarded < 20);
 }

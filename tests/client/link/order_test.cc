@@ -1,4 +1,4 @@
-// Refusals, terms and the order of operations on one partition.
+// Refusals, terms and the order of operations on a partition.
 #include <catch2/catch.hpp>
 
 #include "tests/client/fake_daemon.h"
@@ -11,7 +11,7 @@ struct Fixture {
   std::shared_ptr<internal::Engine> engine = cluster.Connect();
   BytesMap map = cluster.Open(engine);
   std::string key = cluster.KeyIn(0);       // Partition 0: node 0.
-  std::string other = cluster.KeyIn(0, 1);  // The same partition.
+  std::string other = cluster.KeyIn(0, 1);  // In the same partition.
 
   bool PumpRequests(std::size_t count) {
     return cluster.Pump(engine, [&] { return cluster.request_count() >= count; });
@@ -30,7 +30,7 @@ TEST_CASE_METHOD(Fixture,
   cluster.Settle(engine);
   auto second = map.PutAsync(key, "2");
   cluster.Settle(engine);
-  CHECK(cluster.request_count() == 0);  // The map is still the old one.
+  CHECK(cluster.request_count() == 0);  // The map is still old.
   cluster.SetTerm(0, 2, 1, 0);
   cluster.PublishMap();
   cluster.clock().AdvanceMs(100);
@@ -87,7 +87,7 @@ TEST_CASE_METHOD(Fixture,
   cluster.Refuse(*frame1, 0, StatusCode::kWrongEpoch, 2);
   cluster.Settle(engine);
   CHECK(engine->epoch() == Epoch(2));
-  CHECK(cluster.request_count() == 0);  // The second one is still out under term 1.
+  CHECK(cluster.request_count() == 0);  // The second operation is still out under term 1.
 
   cluster.Refuse(*frame2, 0, StatusCode::kWrongEpoch, 2);
   REQUIRE(PumpRequests(1));

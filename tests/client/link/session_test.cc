@@ -1,4 +1,4 @@
-// Connections that break, sessions that are resumed or not, and what is sent again.
+// Connections that break, sessions that are resumed or not, and frames that are sent again.
 #include <sys/wait.h>
 #include <unistd.h>
 

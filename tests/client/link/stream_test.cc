@@ -125,7 +125,7 @@ TEST_CASE_METHOD(Fixture, "An upload starts again under a new number after the c
   REQUIRE(PumpRequests(1));
   const auto again = cluster.TakeRequest();
   CHECK(again->operation(0).get(wire::Argument::kUpload) == number);
-  // The daemon never got the first one and has lost the value with the connection.
+  // The daemon never got the first frame and has lost the value with the connection.
   wire::Answer lost;
   lost.code = StatusCode::kFailedPrecondition;
   lost.value = AsBytes("the streamed value is not complete here; send it again");
@@ -302,7 +302,7 @@ TEST_CASE_METHOD(Fixture, "Parts that nobody waits for cancel their stream once"
   const auto late = cluster.TakeRequest();
   cluster.clock().AdvanceMs(200);
   CHECK(get.Wait().code() == StatusCode::kDeadlineExceeded);
-  // A later frame tells the daemon, and the client forgets the first one.
+  // A later frame notifies the daemon, and the client forgets the first frame.
   auto next = map.GetAsync(key);
   REQUIRE(PumpRequests(1));
   cluster.AnswerAll(*cluster.TakeRequest(), "x");
@@ -339,7 +339,7 @@ TEST_CASE_METHOD(Fixture, "A value for the place of an operation given up before
   cluster.clock().AdvanceMs(1'000);
   REQUIRE(PumpRequests(1));
   const auto again = cluster.TakeRequest();
-  // The daemon knows the frame and answers what it was first asked.
+  // The daemon knows the frame and answers its first question.
   wire::Answer answer;
   answer.streamed = true;
   answer.has_number = true;
