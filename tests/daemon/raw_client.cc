@@ -217,7 +217,7 @@ void RawClient::OnFrame(Bytes frame) {
     REQUIRE(reader.Next(&answer.answer).ok());
     answer.frame_id = reader.header().frame_id;
     if (answer.answer.scope == wire::Answer::Scope::kRun) {
-      // As if each had been answered alone.
+      // As if each had its own answer.
       ++runs_;
       const std::uint64_t count = answer.answer.number;
       answer.answer.scope = wire::Answer::Scope::kOperation;
@@ -238,7 +238,7 @@ void RawClient::OnPeerLost(transport::Endpoint* /*endpoint*/, const Status& /*wh
 
 template <typename Condition>
 void RawClient::WaitUntil(const char* what, Condition&& condition) {
-  // Two thousand of these attach to one core on a loaded machine.
+  // Two thousand of these clients attach to a core on a loaded machine.
   const Deadline deadline = Deadline::AfterMs(60'000);
   while (!condition()) {
     INFO("waiting for " << what);

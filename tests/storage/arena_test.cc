@@ -129,7 +129,7 @@ TEST_CASE("ArenaCannotBeResizedPunchedOrMappedWritable") {
   munmap(reader, kBlock);
 }
 
-// Blocks of the daemon's own size, so that huge pages come into play where the kernel has them.
+// Blocks of the daemon's own size, so that huge pages are used where the kernel has them.
 TEST_CASE("BackgroundThreadBacksMemoryAheadOfUse") {
   ArenaPoolOptions options;
   options.prepare_in_background = true;

@@ -46,12 +46,12 @@ struct FilterFixture {
   std::unique_ptr<BlockFilter> Make(FilterShape shape) {
     return BlockFilter::Create(shape, *memory).value();
   }
-  // A filter of about so many bits for each of `items` values.
+  // Makes a filter of about this number of bits for each of `items` values.
   std::unique_ptr<BlockFilter> Make(std::uint64_t items, std::uint64_t bits_per_item) {
     const std::uint64_t bytes = AlignUp(items * bits_per_item / 8, limits::kFilterBlockBytes);
     return Make(FilterShape{bytes / kSplitBlockBytes});
   }
-  // Arenas come back dirty: a filter must not trust what it finds.
+  // Arenas come back dirty: a filter must not trust their content.
   void Dirty() {
     std::vector<std::uint64_t> blocks;
     for (std::uint64_t block; (block = memory->AllocateBlock(MemoryClass::kUser)) != 0;) {
@@ -85,7 +85,7 @@ TEST_CASE("WhatWasInsertedIsNeverMissed") {
   FilterFixture fixture;
   for (const MatchLevel level : {MatchLevel::kScalar, MatchLevel::kAvx2}) {
     const LevelGuard guard(level);
-    // Far too small for its values: errors one way only.
+    // Far too small for its values: the errors are in one direction only.
     const auto filter = fixture.Make(FilterShape{256});
     const std::vector<std::uint64_t> hashes = Hashes(random, 20'000);
     for (const std::uint64_t hash : hashes) {
@@ -128,7 +128,7 @@ TEST_CASE("NewIsToldExactlyWhenABitOfTheValueWasNotSet") {
     const FilterShape shape{4096};
     const auto filter = fixture.Make(shape);
     std::vector<bool> bits(shape.bits());
-    // Split block and mask of a value: two values may share them, a filter cannot tell them apart.
+    // Split block and mask of a value: a filter cannot distinguish two values that share them.
     std::set<std::vector<std::uint64_t>> told;
     const std::vector<std::uint64_t> pool = Hashes(random, 30'000);
     for (int i = 0; i < 120'000; ++i) {
@@ -162,7 +162,7 @@ TEST_CASE("ManyTogetherAreAnsweredAsOneByOne") {
     const auto together = fixture.Make(20'000, 12);
     const auto one_by_one = fixture.Make(20'000, 12);
     for (int call = 0; call < 500; ++call) {
-      // Of all sizes around a stage, with values that repeat within one call.
+      // All sizes around a stage, with values that repeat within a call.
       std::vector<std::uint64_t> hashes(random.Below(100));
       for (std::uint64_t& hash : hashes) hash = random.Below(20'000) * 0x9e3779b97f4a7c15ull;
       std::unique_ptr<bool[]> found(new bool[hashes.size() + 1]);
@@ -195,7 +195,7 @@ TEST_CASE("TheRealRateIsWhatTheShapeSays") {
     INFO(bits_per_item << " bits per value");
     FilterFixture fixture;
     const auto filter = fixture.Make(kItems, bits_per_item);
-    // Exactly so many bits per value although sizes are whole blocks.
+    // Exactly this number of bits per value, although sizes are whole blocks.
     const std::uint64_t items = filter->shape().bits() / bits_per_item;
     for (std::uint64_t i = 0; i < items; ++i) filter->InsertAndTell(random.Word());
     std::uint64_t errors = 0;
@@ -283,7 +283,7 @@ TEST_CASE("AFilterIsEmptyWhateverItsMemoryHeldBefore") {
     inserted.push_back(hash);
   }
   filter->CheckInvariants();
-  // Blocks that were touched have a place for others to read; touching the rest changes no bit.
+  // Touched blocks have a place for other readers. Touching the rest changes no bit.
   std::uint64_t untouched = 0;
   for (std::uint64_t block = 0; block < 300; ++block) {
     untouched += filter->BlockOffset(block) == 0 ? 1 : 0;

@@ -74,7 +74,7 @@ TEST_CASE("AFilterIsInTheAccountsUntilItsPartitionIsDroppedAndFreed") {
   const MemoryUsage with = fixture.core->usage();
   REQUIRE(with.index_bytes - before.index_bytes == kBytes);
   REQUIRE(partition->store().payload_bytes() == kBytes);
-  fixture.Settle();  // Zeroes what is left.
+  fixture.Settle();  // Zeroes the rest.
   REQUIRE(partition->bloom().filter().BlockOffset(0) != 0);
   REQUIRE(partition->bloom().Contains(99));
   fixture.core->CheckInvariants();

@@ -15,7 +15,7 @@ TEST_CASE("OverwritesForeverFitBoundedMemory") {
   const std::uint64_t seed = TestSeed();
   INFO("TP_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
-  // Live data of about half the memory, written 60 times over; sizes differ, so nothing is in
+  // Live data of about half the memory, written 60 times over. Sizes differ, so no update is in
   // place.
   constexpr int kKeys = 900;
   std::vector<int> last(kKeys, -1);
@@ -96,13 +96,14 @@ TEST_CASE("ShortSlicesMakeProgressBetweenOperations") {
 
 TEST_CASE("SealedSegmentWithAnUnusedEndIsNotCopiedForEver") {
   StoreFixture fixture(TinyStore(64 * 8192, 8192));
-  // Each record takes just over half a segment: half of each stays unused, none is dead.
+  // Each record takes just over half a segment: half of each segment stays unused, and no byte is
+  // dead.
   for (int i = 0; i < 8; ++i) fixture.Put(KeyOf(i), std::string(4'096, 'v'));
   fixture.Settle();
   REQUIRE(fixture.core->counters().compacted_segments == 0);
 }
 
-// A full store whose compaction looks at 4 segments at a time, without an index that grows.
+// A full store whose compaction examines 4 segments at a time, without an index that grows.
 StoreOptions SmallSampleOptions() {
   StoreOptions options = TinyStore(96 * 4096);
   options.core.buckets_initial = 1'024;
@@ -134,7 +135,7 @@ TEST_CASE("BackgroundCompactionLooksAtAllSegmentsBeforeItStops") {
   fixture.Settle();
   REQUIRE(fixture.core->counters().compacted_segments >= 10);
   REQUIRE(fixture.core->usage().segment_bytes < full);
-  // What is left is not worth moving, and looking for it has an end.
+  // The rest is not worth moving, and the search for it ends.
   const std::uint64_t settled = fixture.core->counters().compacted_segments;
   fixture.Settle();
   REQUIRE(fixture.core->counters().compacted_segments == settled);
@@ -180,9 +181,9 @@ TEST_CASE("SweepRemovesWhatNobodyAsksFor") {
   fixture.core->CheckInvariants();
 }
 
-// A full store with tombstones, in which one record in nine expires, and about 40 large ones behind
-// `dense_from` do: their segments are the only ones that compaction would take, while the
-// tombstones of the sweep use up the reserve.
+// A full store with tombstones. One record in nine expires, and so do about 40 large records behind
+// `dense_from`. Compaction would only take their segments, while the tombstones of the sweep use up
+// the reserve.
 void SweepDenseSegments(int dense_from) {
   StoreOptions options = TinyStore(96 * 4096);
   options.core.buckets_initial = 2'048;

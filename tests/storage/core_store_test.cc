@@ -1,4 +1,4 @@
-// Partitions coming and going, the ledger, shared words, several cores on one pool.
+// Partitions that come and go, the ledger, shared words, several cores on one pool.
 #include "storage/core_store.h"
 
 #include <catch2/catch.hpp>
@@ -173,7 +173,7 @@ TEST_CASE("CoreThatEndsShutsItsGuardsAndTakesItsLeaseBack") {
   REQUIRE(core->word == 0);
 }
 
-// Under a term that somebody may have read it under before.
+// Under a term under which a client may have read it before.
 TEST_CASE("IncomingPartitionIsShutFromItsFirstMoment") {
   StoreFixture fixture;
   const std::uint64_t serving_epoch = ServingEpochOf(fixture.partition->guard());
@@ -182,7 +182,7 @@ TEST_CASE("IncomingPartitionIsShutFromItsFirstMoment") {
   REQUIRE(incoming->guard() == kGuardGone);
   REQUIRE(!fixture.core->ViewOf(*incoming).has_value());
   fixture.partition->SetTerm(Term(2));
-  REQUIRE(ServingEpochOf(fixture.partition->guard()) == serving_epoch + 1);  // None between.
+  REQUIRE(ServingEpochOf(fixture.partition->guard()) == serving_epoch + 1);  // No epoch in between.
   Partition* const adopted = fixture.core->Adopt(id, Term(2));
   REQUIRE(fixture.core->ViewOf(*adopted).value().serving_epoch == ServingEpochOf(adopted->guard()));
 }

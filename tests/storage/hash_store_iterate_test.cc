@@ -11,7 +11,7 @@ namespace {
 
 std::string KeyOf(int i) { return "key" + std::to_string(i); }
 
-// One call; counts each accepted key.
+// Makes a call; counts each accepted key.
 IterateResult Visit(StoreFixture& fixture, std::uint64_t cursor, std::uint64_t records_max,
                     std::map<std::string, int>& seen) {
   return fixture.store->Iterate(cursor, records_max, fixture.core->NowMs(),

@@ -1,6 +1,6 @@
-// Random operations against a std::map that says what must come out: with full hashes and with
-// hashes of 4 bits, with tiny segments, with so little memory that puts are refused and compaction
-// works, and with prefilters.
+// Random operations against a std::map with the expected results: with full hashes and with hashes
+// of 4 bits, with tiny segments, with prefilters, and with scarce memory, so that puts are refused
+// and compaction works.
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -75,8 +75,8 @@ class Model {
     if (Expected* now = Find(key)) now->version = outcome.version;
   }
 
-  // Whether the outcome of an operation that only an admitted key gets is that of a key which was
-  // sighted for the first time.
+  // True if an operation for admitted keys only has the outcome of a key that was sighted for the
+  // first time.
   bool HeldBack(const std::string& key, const Expected* present, const HashOutcome& outcome) {
     if (!admits_ || present != nullptr || outcome.code != StatusCode::kOk) return false;
     const bool is_first = sighted_.insert(key).second;
@@ -171,7 +171,7 @@ class Model {
     } else {
       REQUIRE(outcome.code == StatusCode::kFailedPrecondition);
       REQUIRE(outcome.value_bytes == present->value.size());
-      // An extent is never equal to what fits a frame.
+      // An extent never equals a value that fits a frame.
       REQUIRE((present->value != expected || outcome.extent != nullptr));
     }
   }
@@ -342,7 +342,7 @@ TEST_CASE("ModelWithTombstones") {
   RunModel(options, 500, 300, 20'000, 1'000);
 }
 
-// The same operations with the order beside them; CheckInvariants compares the two indexes.
+// The same operations with the order in addition; CheckInvariants compares the two indexes.
 StoreOptions Ordered(StoreOptions options, std::uint32_t tree_page_bytes = 4096) {
   options.partition.kind = Kind::kOrdered;
   options.core.tree_page_bytes = tree_page_bytes;
@@ -403,8 +403,8 @@ TEST_CASE("ModelOfRecordsThatLeaveMemoryBehindAFilter") {
   RunSpillModel(options, 4096, 4000, 1500, 60'000, false);
 }
 
-// Several, as what can go wrong here needs much to come together: of the seeds 1 to 150 a quarter
-// met a large value that never came back, while the slots kept for it were too few.
+// Several seeds, because the errors here need rare coincidences. While too few slots were reserved
+// for it, a large value never came back with a quarter of the seeds 1 to 150.
 TEST_CASE("ModelOfRecordsThatLeaveMemoryAndFillTheDevice") {
   constexpr std::uint64_t kRuns = 8;
   const std::uint64_t first = TestSeed();
@@ -414,7 +414,7 @@ TEST_CASE("ModelOfRecordsThatLeaveMemoryAndFillTheDevice") {
 }
 
 // With this seed an operation on a full device needs room, is denied it, and meets a record on the
-// device. Its repetition asked for room again, and so on without end.
+// device. Its repetition requested room again, without end.
 TEST_CASE("ARefusalOfRoomOutlivesAReadOfTheOperation") {
   RunSpillModel(TinyStore(40 * 4096), 96, 3000, 1500, 60'000, true, 2000);
 }

@@ -334,7 +334,7 @@ TEST_CASE("AnAbsurdExpectationLeavesTheMemoryToTheRecords") {
   const std::string value(1'000, 'v');
   int stored = 0;
   while (fixture.Put("k" + std::to_string(stored), value).code == StatusCode::kOk) ++stored;
-  REQUIRE(stored > 20'000);  // Of 64 MiB.
+  REQUIRE(stored > 20'000);  // In 64 MiB.
 }
 
 }  // namespace

@@ -165,8 +165,8 @@ TEST_CASE("AppendGrowsAValueThroughEveryShapeOfExtent") {
   REQUIRE(fixture.core->usage().live_bytes == 0);
 }
 
-// Uses up a store's memory. The first segment is the most dead one, and holds "log", with `ttl_ms`
-// to live, behind a few small records; some others are half dead.
+// Uses up a store's memory. The first segment has the most dead bytes. It holds "log", with
+// `ttl_ms` to live, behind a few small records. Some other segments are half dead.
 void FillAround(StoreFixture& fixture, std::string_view value, std::uint64_t ttl_ms) {
   PutOptions options;
   options.ttl_ms = ttl_ms;
@@ -197,7 +197,7 @@ TEST_CASE("AppendWhoseRecordExpiresWhileRoomIsMadeWritesTheSuffixOnly") {
   FillAround(fixture, std::string(300, 'a'), 1'000);
   const std::uint64_t now_ms = fixture.core->NowMs();
   fixture.AdvanceMs(1'000);
-  fixture.core->NowMs();  // Another operation's, later than this one's.
+  fixture.core->NowMs();  // Time of another, later operation.
   const std::string suffix(1'200, 'b');
   const HashOutcome outcome = AppendAt(fixture, suffix, now_ms);
   REQUIRE(outcome.code == StatusCode::kOk);
@@ -224,7 +224,7 @@ TEST_CASE("AppendToAnExtentThatExpiresInAHalfCompactedSegmentIsRefused") {
   StoreFixture fixture(FullStoreOptions());
   FillAround(fixture, std::string(6'000, 'a'), 1'000);
   const std::uint64_t now_ms = fixture.core->NowMs();
-  // One slice moves some of the small records that lie before "log"; then the append pins it.
+  // A slice moves some of the small records before "log"; then the append pins it.
   fixture.core->BackgroundSlice(0);
   REQUIRE(fixture.core->counters().compacted_segments == 0);
   fixture.AdvanceMs(1'000);
@@ -308,8 +308,8 @@ TEST_CASE("UpdateStoresDeletesOrKeepsAsIsDecided") {
   fixture.core->CheckInvariants();
 }
 
-// Room is made between the decision and the change: records move, and a part of the value that is
-// kept must be the right one.
+// Room is made between the decision and the change. Records move, and the kept part of the value
+// must be right.
 TEST_CASE("UpdateWithAViewOfTheValueSurvivesCompaction") {
   StoreFixture fixture(TinyStore(40 * 4096));
   const std::string value(1'000, 'v');
@@ -335,7 +335,7 @@ TEST_CASE("UpdateWithAViewOfTheValueSurvivesCompaction") {
   fixture.core->CheckInvariants();
 }
 
-// A page that cannot be read at first: who tries finds out what the record looks like just then.
+// A page that cannot be read at first. The reader checks the record's state at that moment.
 struct Trap {
   static constexpr std::size_t kBytes = 4096;
 
@@ -350,7 +350,7 @@ struct Trap {
   std::uint32_t sequence = 0;
 };
 
-// What readers in other processes go by.
+// The sign for readers in other processes.
 TEST_CASE("RecordIsOddWhileItIsChangedInPlace") {
   StoreFixture fixture;
   fixture.Put("a", std::string(64, '1'));

@@ -1,4 +1,4 @@
-// Sizes and packings of the shared formats; what static_asserts cannot say.
+// Sizes and packings of the shared formats, beyond static_asserts.
 #include <catch2/catch.hpp>
 
 #include "proto/base/limits.h"
@@ -72,7 +72,7 @@ TEST_CASE("GuardsOfTwoServingEpochsAndAfterABatchDiffer") {
 }
 
 TEST_CASE("DirectoryWordGivesBackWhatItWasMadeOf") {
-  const std::uint64_t last = (8ull << 40) - 8;  // Of 8 TiB.
+  const std::uint64_t last = (8ull << 40) - 8;  // The last offset of 8 TiB.
   const std::uint64_t word = directory::Make(last, directory::kEntriesMax);
   REQUIRE(directory::Room(word) == directory::kEntriesMax);
   REQUIRE(directory::EntryOffset(word, 0) == last);

@@ -104,7 +104,7 @@ TEST_CASE("DequeIsAsAMapWhereIdsJump") {
         model[next_id] = next_id + 1;
         next_id += 1 + (random() % 10 == 0 ? random() % 3 : 0);
       } else if (!model.empty()) {
-        // Mostly the first one.
+        // Mostly the first element.
         auto erased = model.begin();
         if (random() % 4 == 0) erased = model.lower_bound(random() % next_id);
         if (erased == model.end()) continue;

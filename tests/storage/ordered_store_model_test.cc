@@ -1,5 +1,5 @@
 // Random changes and ranges against a std::map, with tiny segments that compaction moves, records
-// that expire, and memory that runs out; and what a scan promises while keys come and go.
+// that expire, and memory that runs out. Also the promises of a scan while keys come and go.
 #include <catch2/catch.hpp>
 
 #include <map>
@@ -50,7 +50,7 @@ class Model {
     if (number % 11 == 0) key.insert(0, 700, 'q');
     return key;
   }
-  // Those that have expired are taken out as they are met.
+  // Removes expired records when they are met.
   void Expire() {
     const std::uint64_t now_ms = fixture_.core->NowMs();
     std::erase_if(model_, [now_ms](const auto& each) {
@@ -283,7 +283,7 @@ TEST_CASE("KeysPresentThroughoutAScanAreSeenOnceInOrder") {
         scan.range.begin = AsBytes(last);
         scan.range.after_begin = true;
       }
-      // Others come, go and change; pages split and merge, records move.
+      // Other records come, go and change; pages split and merge, records move.
       for (int i = 0; i < 60; ++i) {
         const std::string key = std::to_string(random() % 100'000);
         if (stay.contains(key)) {

@@ -17,7 +17,7 @@ struct OrderedFixture : StoreFixture {
   explicit OrderedFixture(const StoreOptions& options = {})
       : StoreFixture(Ordered(options)), ordered(&partition->ordered()) {}
 
-  // "key=value" of what one call gives.
+  // Returns a call's records as "key=value".
   std::vector<std::string> Scan(const ScanOptions& options, RangeProgress* progress = nullptr) {
     std::vector<std::string> seen;
     const RangeProgress result = ordered->Scan(options, core->NowMs(), [&](const RecordView& view) {
@@ -223,7 +223,7 @@ TEST_CASE("ScanGivesLargeValuesAsExtents") {
 
 TEST_CASE("CountsInBoundedCalls") {
   OrderedFixture fixture;
-  // All may expire, so each is looked at.
+  // All records may expire, so each is examined.
   PutOptions options;
   options.ttl_ms = 1'000'000;
   for (int i = 0; i < 5000; ++i) fixture.Put(fixture.Number(i), "v", options);
@@ -254,7 +254,7 @@ TEST_CASE("ErasesARangeInBoundedCalls") {
   REQUIRE(progress.records == 100);
   REQUIRE(!progress.done);
   REQUIRE(AsText(*progress.last) == "n000199");
-  // What comes behind the last key stays.
+  // Records after the last key stay.
   fixture.Put("n000150", "new");
   range.begin = *progress.last;
   range.after_begin = true;
@@ -329,7 +329,7 @@ TEST_CASE("DroppedOrderedPartitionGivesAllMemoryBack") {
   fixture.core->CheckInvariants();
   fixture.Settle();
   fixture.core->CheckInvariants();
-  // Besides one ready block or two.
+  // Not counting a ready block or two.
   REQUIRE(fixture.core->usage().used_bytes <= before + 4 * 4096);
 }
 
@@ -353,7 +353,7 @@ TEST_CASE("CompactionOfADroppedOrderedPartitionLeavesItsOrderAlone") {
   }
   fixture.core->DropPartition(id);
   const std::uint64_t compacted = fixture.core->counters().compacted_segments;
-  // Puts that find no memory compact what the dropped partition has left, without its order.
+  // Puts that find no memory compact the dropped partition's records, without its order.
   int added = 0;
   while (put(*fixture.store, added) == StatusCode::kOk) ++added;
   REQUIRE(added > 10);

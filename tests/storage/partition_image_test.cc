@@ -1,4 +1,4 @@
-// What arrives of a partition that moves, and what becomes of pieces that no partition has made.
+// The arriving image of a partition that moves, and invalid pieces.
 #include "storage/partition_image.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-// The one door, terms, the guard word, and observers.
+// The only entry to a partition, terms, the guard word, and observers.
 #include "storage/partition.h"
 
 #include <catch2/catch.hpp>
@@ -10,7 +10,7 @@
 namespace tidepool::storage {
 namespace {
 
-// What a replica would be: applies what it hears, and nothing else.
+// A possible replica: applies the notified changes, and nothing else.
 class Follower : public LogObserver {
  public:
   explicit Follower(Partition& partition) : partition_(partition) {}
@@ -93,7 +93,7 @@ TEST_CASE("GuardShowsEachServingEpochBusyAndGone") {
   REQUIRE(ServingEpochOf(second) != ServingEpochOf(first));
   fixture.partition->CloseGuard();
   REQUIRE(fixture.partition->guard() == kGuardGone);
-  fixture.partition->SetBusy(true);  // A chain of a partition whose lease is in doubt.
+  fixture.partition->SetBusy(true);  // A chain of a partition with a doubtful lease.
   fixture.partition->SetBusy(false);
   REQUIRE(fixture.partition->guard() == kGuardGone);
   fixture.partition->SetTerm(Term(2));

@@ -1,5 +1,5 @@
-// Prefilters beside a partition's records: what they answer while keys come and go, how they follow
-// their number, and what they take.
+// Prefilters beside a partition's records: their answers while keys come and go, their growth, and
+// their memory.
 #include "storage/prefilter.h"
 
 #include <catch2/catch.hpp>
@@ -18,7 +18,7 @@ StoreOptions With(PrefilterKind kind, std::uint64_t expected_keys = 0, double ra
 
 std::string Key(int i) { return "key" + std::to_string(i); }
 
-// Of keys that were never there, how many the filter takes for possible ones.
+// Returns the share of absent keys that the filter takes for possible keys.
 double RateOf(const AbsentFilter& filter) {
   constexpr int kAsked = 20'000;
   int taken = 0;
@@ -231,7 +231,7 @@ TEST_CASE("AnAdmissionFilterGrowsAndForgetsNothing") {
     early += fixture.Add(Key(i), 1).version != Lsn() ? 1 : 0;
     if (i % 64 == 0) fixture.core->BackgroundSlice(0);
   }
-  // 1 % of the first layer and half as much of each next one: at most 2 %.
+  // 1 % of the first layer and half as much of each next layer: at most 2 %.
   REQUIRE(early < kKeys / 40);
   REQUIRE(fixture.store->admission_filter()->usage().generation >= 3);
   for (int i = 0; i < kKeys; ++i) REQUIRE(fixture.Add(Key(i), 1).version != Lsn());

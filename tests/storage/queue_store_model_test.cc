@@ -1,7 +1,7 @@
 // Random operations against containers of the standard library, with leases, expiry, a clock that
-// jumps, tiny segments that compaction moves, and memory that runs out. A second partition obeys
-// every change that the first one publishes, and must be the same queue in the end. In one test the
-// queue moves to another core again and again, and must go on as if it had not.
+// jumps, tiny segments that compaction moves, and memory that runs out. A second partition applies
+// every change that the first publishes, and must be an equal queue in the end. In one test the
+// queue moves to another core again and again, and must continue as if it had not moved.
 #include <catch2/catch.hpp>
 
 #include <deque>
@@ -23,7 +23,7 @@ struct Expected {
   std::uint64_t deadline_ms = 0;  // 0: ready.
 };
 
-// Applies what the first queue does to another core's, renumbered to its partition.
+// Applies the first queue's changes to another core's queue, renumbered to its partition.
 class Follower final : public LogObserver {
  public:
   explicit Follower(Partition* to) : to_(to) {}
@@ -113,7 +113,7 @@ class Model {
   using Key = std::pair<std::uint64_t, std::uint64_t>;
 
   std::uint64_t now_ms() { return fixture().core->NowMs(); }
-  // What has run out by now, as each operation meets it.
+  // Removes expired items, like each operation that meets them.
   void Refresh() {
     for (auto& [key, item] : items_) {
       if (item.deadline_ms != 0 && item.deadline_ms <= now_ms()) item.deadline_ms = 0;
@@ -152,7 +152,7 @@ class Model {
       REQUIRE(outcome.code == StatusCode::kResourceExhausted);
       REQUIRE(!outcome.at_capacity);
       ++refused_;
-      // Room, so that the run does not stay at the brim.
+      // Makes room, so that the run does not stay at the limit.
       for (int i = 0; i < 50; ++i) Pop();
       return;
     }
@@ -194,7 +194,7 @@ class Model {
       handed_out_.push_back({keys[i], item.deliveries});
     }
   }
-  // Of any lease there ever was: most are over.
+  // Ends any earlier lease: most leases are over.
   void EndLease() {
     if (handed_out_.empty()) return;
     const std::size_t at =
@@ -206,7 +206,7 @@ class Model {
     const StatusCode code = ack ? fixture().Ack(item) : fixture().Nack(item);
     const auto found = items_.find(key);
     if (found == items_.end()) {
-      // An expired one that nobody has met yet is there, but not leased.
+      // An expired item that no operation has met yet is there, but not leased.
       REQUIRE((code == StatusCode::kNotFound || code == StatusCode::kFailedPrecondition));
       return;
     }
@@ -240,7 +240,8 @@ class Model {
     }
     REQUIRE(fixture().queue->Length().leased == leased);
     REQUIRE(fixture().queue->NextTimeoutMs() == next_ms);
-    REQUIRE(fixture().queue->size() >= items_.size());  // Expired ones that nobody has met.
+    // Includes expired items that no operation has met.
+    REQUIRE(fixture().queue->size() >= items_.size());
   }
 
   const bool by_priority_;
@@ -361,14 +362,14 @@ TEST_CASE("QueueThatObeysEveryPublishedChangeIsTheSameQueue") {
   for (int round = 0; round < 20; ++round) {
     model.Run(500, 500);
     first.queue->ReleaseOverdue(first.core->NowMs());
-    // Both clocks show the same time: what is overdue or expired here is so there.
+    // Both clocks show an equal time, so overdue and expired items are equal too.
     second.clock.AdvanceNs(first.clock.MonotonicNs() - second.clock.MonotonicNs());
     REQUIRE(StateOf(second) == StateOf(first));
     REQUIRE(second.partition->last_lsn() == first.partition->last_lsn());
     second.core->CheckInvariants();
   }
   REQUIRE(follower.records() > 1000);
-  // The new owner goes on where the old one was.
+  // The new owner continues in the old owner's state.
   first.partition->RemoveObserver(&follower);
   REQUIRE(second.Push("next").id == first.Push("next").id);
 }

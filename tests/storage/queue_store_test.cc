@@ -229,7 +229,7 @@ TEST_CASE("DeliveredItemsAreBounded") {
   QueueProgress progress = fixture.queue->LeasePop(2, {100, 1}, fixture.core->NowMs(), take);
   REQUIRE(progress.code == StatusCode::kResourceExhausted);
   REQUIRE(progress.items == 0);
-  // One that was delivered before needs no new place.
+  // An item that was delivered before needs no new place.
   REQUIRE(fixture.Nack(leased[0]) == StatusCode::kOk);
   progress = fixture.queue->LeasePop(2, {100, 1}, fixture.core->NowMs(), take);
   REQUIRE(progress.items == 1);
@@ -247,7 +247,7 @@ TEST_CASE("ItemsWhoseLeasesEndedGoBeforeBetterOnesOnceTheTableIsFull") {
   fixture.PushAt(1, "urgent");
   REQUIRE(fixture.Lease().empty());
   for (const Seen& item : leased) REQUIRE(fixture.Nack(item) == StatusCode::kOk);
-  // "urgent" has no place in the table, and those who stand there must get out of it.
+  // "urgent" has no place in the table, and delivered items must leave the table.
   const std::vector<Seen> again = fixture.Lease();
   REQUIRE(QueueFixture::Values(again) == "a");
   REQUIRE(fixture.Ack(again.at(0)) == StatusCode::kOk);
@@ -309,7 +309,7 @@ TEST_CASE("FullMemoryRefusesPushesAndLetsPopsAndAcksGoOn") {
   REQUIRE(!outcome.at_capacity);
   REQUIRE(pushed > 800);
   fixture.core->CheckInvariants();
-  // Every second one is acked, the others are popped; then all of the memory serves again.
+  // Every second item is acked, the rest is popped; then all of the memory serves again.
   std::uint64_t next_id = 1;
   while (next_id <= pushed) {
     const Seen item = next_id % 2 == 0 ? fixture.Lease().at(0) : fixture.Pop().at(0);
@@ -359,7 +359,7 @@ TEST_CASE("DroppedQueueUnderCompactionIsFreed") {
   for (std::uint64_t i = 0; i < 2000; ++i) fixture.PushAt(i % 7, std::string(200, 'v'));
   fixture.Lease(30);
   fixture.core->DropPartition(fixture.partition->id());
-  // Pushes into another queue reclaim what the dropped one still holds, before any slice.
+  // Pushes into another queue reclaim the memory of the dropped queue, before any slice.
   Partition* const other =
       fixture.core
           ->AddPartition(PartitionId(NamespaceId(2), 0), Term(1), fixture.partition->options())
@@ -395,7 +395,7 @@ TEST_CASE("VersionsGrowWithEveryChange") {
   REQUIRE(!grows());
 }
 
-// Else nobody would ever come to the items behind it.
+// Otherwise the items behind it would never be delivered.
 TEST_CASE("AnItemThatCannotBeReadIsToldOfOnceAndGone") {
   const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
   StoreOptions options = OfKind(kind, TinyStore(64 * 4096));

@@ -13,7 +13,7 @@ namespace {
 using Kind = Reservation::Kind;
 using Held = std::shared_ptr<Reservation>;
 
-// A node of two cores whose memory is all in use.
+// A node of two cores with all its memory in use.
 struct Fixture {
   explicit Fixture(std::uint64_t blocks = 32, bool cores = true) {
     ArenaPoolOptions options;
@@ -26,7 +26,7 @@ struct Fixture {
     while (const std::uint64_t block = pool->Allocate(false)) used.push_back(block);
   }
   ~Fixture() { Free(used.size()); }
-  // As a spiller does.
+  // Frees blocks like a spiller.
   void Free(std::size_t blocks) {
     for (; blocks > 0; --blocks) {
       pool->Free(used.back(), false);
@@ -100,7 +100,7 @@ TEST_CASE("NeitherOperationsNorValuesStarve") {
     fixture.Free(1);
     if (!IsGranted(operation)) continue;
     ++operations;
-    // It fills a segment, which takes what it had.
+    // It fills a segment from its reservation.
     for (std::uint64_t block = operation->Take(); block != 0; block = operation->Take()) {
       fixture.used.insert(fixture.used.begin(), block);
     }
@@ -264,7 +264,7 @@ TEST_CASE("EveryValueGetsItsTurn") {
   std::mt19937_64 random(seed);
   Fixture fixture(48);
   std::vector<Held> waiting;
-  std::vector<std::pair<Held, int>> writing;  // With what it has still to write.
+  std::vector<std::pair<Held, int>> writing;  // Values with their remaining bytes to write.
   int begun = 0;
   int ended = 0;
   for (int turn = 0; ended < 2'000; ++turn) {
@@ -293,7 +293,7 @@ TEST_CASE("EveryValueGetsItsTurn") {
     if (!writing.empty() && --writing[random() % writing.size()].second == 0) {
       const auto over = std::find_if(writing.begin(), writing.end(),
                                      [](const auto& each) { return each.second == 0; });
-      // Published: its blocks may leave, for what is wanted.
+      // Published: its blocks may leave, to free memory.
       for (std::uint64_t block = over->first->Take(); block != 0; block = over->first->Take()) {
         fixture.used.push_back(block);
       }

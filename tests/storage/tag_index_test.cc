@@ -49,14 +49,15 @@ struct IndexFixture {
   std::unique_ptr<TagIndex> index;
 };
 
-// The keys 1 to `count` are there, those behind are not, and neither look-up meets many others.
+// Requires that keys 1 to `count` are present, later keys are absent, and both look-ups meet few
+// other keys.
 void RequireFewFalseCandidates(IndexFixture& fixture, std::uint64_t count, std::uint64_t absent,
                                double share) {
   std::uint64_t candidates = 0;
   for (std::uint64_t i = 1; i <= count; ++i) {
     if (fixture.Find(i, &candidates) == nullptr) FAIL("lost " << i);
   }
-  // Hits: one true candidate each.
+  // Hits: each has a single true candidate.
   REQUIRE(static_cast<double>(candidates - count) / static_cast<double>(count) < share);
   std::uint64_t false_hits = 0;
   for (std::uint64_t i = count + 1; i <= count + absent; ++i) {
@@ -98,7 +99,7 @@ TEST_CASE("ARebuildWaitsForKeysThatCannotBeHad") {
   const std::uint64_t rebuilt = fixture.index->rebuilt_buckets();
   for (int i = 0; i < 10; ++i) REQUIRE(fixture.index->RebuildSlice(read, never));
   REQUIRE(fixture.index->rebuilt_buckets() == rebuilt);
-  // The buckets behind it are read, so that what else is missing is known.
+  // The later buckets are read, so that all missing keys are known.
   asked = 0;
   REQUIRE(fixture.index->RebuildSlice(read, never));
   REQUIRE(asked > 20);
@@ -110,7 +111,7 @@ TEST_CASE("ARebuildWaitsForKeysThatCannotBeHad") {
   fixture.index->CheckInvariants(ReadHash);
 }
 
-// The split that must rebuild tags cannot, so the index stops growing, and loses nothing.
+// The split that must rebuild tags fails, so the index stops growing, and loses no key.
 TEST_CASE("GrowthWaitsForKeysThatCannotBeHad") {
   IndexFixture fixture;
   const auto none = [](std::uint64_t, std::uint64_t*) { return false; };

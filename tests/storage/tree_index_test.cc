@@ -12,8 +12,8 @@
 namespace tidepool::storage {
 namespace {
 
-// Location i is the i-th string. Those of records that are gone are emptied, so that a look at one
-// is noticed.
+// Location i is the i-th string. Strings of removed records are emptied, so that a read of them is
+// noticed.
 class Records final : public TreeKeyReader {
  public:
   Bytes KeyAt(std::uint64_t location) const override { return AsBytes(keys_[location]); }
@@ -81,7 +81,7 @@ struct TreeFixture {
     REQUIRE(tree->At(place).marked == it->second.marked);
     REQUIRE(KeyOf(place) == it->first);
   }
-  // Everything that can be asked about one key, present or not.
+  // Checks all answers about a key, present or not.
   void CheckAround(const std::string& key) const {
     RequireAt(tree->Find(AsBytes(key)), map.find(key));
     const auto lower = map.lower_bound(key);
@@ -118,15 +118,15 @@ std::string BigEndian(std::uint64_t number) {
 
 using MakeKey = std::function<std::string(std::mt19937_64&)>;
 
-// Of few different bytes, zeros and 255 among them: equal heads, prefixes of one another, the empty
-// key.
+// Returns keys of few different bytes, zeros and 255 among them: equal heads, prefixes of other
+// keys, the empty key.
 std::string ShortKey(std::mt19937_64& random) {
   std::string key(random() % 9, '\0');
   for (char& c : key) c = "\0a\xff"[random() % 3];
   return key;
 }
 
-// Long common prefixes, of a length that pages cut off, and beyond what they can.
+// Long common prefixes, of a length that pages cut off, and longer.
 MakeKey WithPrefix(std::size_t prefix_bytes) {
   return [prefix_bytes](std::mt19937_64& random) {
     std::string key(random() % 4 == 0 ? random() % (prefix_bytes + 1) : prefix_bytes, 'p');
@@ -185,7 +185,7 @@ void RunModel(TreeFixture& fixture, const MakeKey& make_key, std::size_t size_wa
       if (step % 997 == 0) fixture.CheckAll();
     }
     fixture.CheckAll();
-    // Nothing is left of pages and separators but the root and what is kept at hand.
+    // Of pages and separators only the root and the reserve are left.
     REQUIRE(fixture.tree->page_count() == 1);
     REQUIRE(fixture.tree->height() == 1);
     REQUIRE(fixture.tree->bytes() == kPageBytes);
@@ -256,7 +256,7 @@ TEST_CASE("TinyPagesMakeADeepTree") {
 }
 
 TEST_CASE("WithoutMemoryNothingChangesAndEraseWorks") {
-  // 40 pages of memory in blocks of a page: every chunk is one.
+  // 40 pages of memory in blocks of a page: every chunk is a block.
   TreeFixture fixture(kPageBytes, 40 * 4096, 4096);
   const std::uint64_t seed = TestSeed();
   INFO("TP_TEST_SEED=" << seed);
@@ -333,7 +333,7 @@ TEST_CASE("ErasingAtRandomGivesPagesBack") {
   std::mt19937_64 random(seed);
   for (int i = 0; i < 100'000; ++i) fixture.Insert(BigEndian(random()) + BigEndian(random()));
   const std::uint64_t full = fixture.memory->chunk_bytes_used();
-  // What a hundredth of the keys is left with: pages are at least an eighth full on average.
+  // The state when a hundredth of the keys is left: pages are at least an eighth full on average.
   while (fixture.map.size() > 1000) {
     const auto next = fixture.map.lower_bound(BigEndian(random()));
     fixture.Erase(next == fixture.map.end() ? fixture.map.begin()->first : next->first);
@@ -404,7 +404,7 @@ TEST_CASE("MedianCutsTheKeysInHalf") {
   INFO("TP_TEST_SEED=" << seed);
   std::mt19937_64 random(seed);
   while (fixture.map.size() < 60'000) {
-    // Keys in order at one end and random ones at the other: pages of different fill.
+    // Keys in order at one end and random keys at the other: pages of different fill.
     const std::uint64_t number = fixture.map.size();
     fixture.Insert(number % 2 == 0 ? "a" + BigEndian(number) : "b" + BigEndian(random()));
     if (number != 10 && number != 1000 && number != 59'999) continue;

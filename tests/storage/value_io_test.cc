@@ -156,7 +156,7 @@ TEST_CASE("PinnedValueSurvivesOverwriteDeleteAndCompaction") {
     ValueReader reader = ValueReader::Pin(*fixture.store, fixture.Get("key"));
     REQUIRE(fixture.Put("key", Pattern(bytes, 1)).code == StatusCode::kOk);
     REQUIRE(fixture.Delete("key").code == StatusCode::kOk);
-    // Overwrites many times what there is, so that every free segment is used again.
+    // Overwrites the data many times, so that every free segment is used again.
     for (int i = 0; i < 3'000; ++i) {
       REQUIRE(fixture.Put("other" + std::to_string(i % 50), Pattern(1'500, i)).code ==
               StatusCode::kOk);

@@ -85,7 +85,7 @@ TEST_CASE("AFlagWinsOverTheEnvironmentWhichWinsOverTheFile") {
 TEST_CASE("EveryOptionOfTheTableIsAFlagAVariableAndAKey") {
   const TemporaryFolder folder;
   for (const OptionRow& row : OptionTable()) {
-    // Those that are refused alone.
+    // Options that are refused alone.
     const std::string_view name = row.name;
     if (name == "token-file" || name == "join" || name.starts_with("tls-")) continue;
     if (name.starts_with("etcd")) continue;
@@ -116,7 +116,7 @@ TEST_CASE("UnknownNamesNameTheNearestKnownOne") {
   CHECK(Says(Load({"--zzzzzzzzzzzz"}).status(), "kvd --help"));
 }
 
-// Another version, or a site, may have set it: no reason to serve nobody.
+// Another version, or a site, may have set it: the daemon still serves.
 TEST_CASE("UnknownVariablesWarnWithTheNearestKnownName") {
   const auto variable = Load({}, {"TIDEPOOL_LOG_LEVLE=info", "TIDEPOOL_CORES=3", "TIDEPOOL_ZZ="});
   REQUIRE(variable.ok());
@@ -150,7 +150,7 @@ TEST_CASE("TheDefaultOfMemoryIsHalfOfWhatSlurmGrants") {
   CHECK(memory({"SLURM_MEM_PER_NODE=999999999"}) == 4096);  // The machine has less.
   CHECK(memory({"SLURM_MEM_PER_CPU=500", "SLURM_CPUS_ON_NODE=4"}) == 1000);
   CHECK(memory({"SLURM_MEM_PER_CPU=0", "SLURM_CPUS_ON_NODE=4"}) == 4096);
-  // A step of one CPU sees these.
+  // A step of a single CPU sees these.
   CHECK(memory({"SLURM_MEM_PER_CPU=500", "SLURM_CPUS_ON_NODE=1", "SLURM_JOB_CPUS_PER_NODE=4(x2)",
                 "SLURM_NODEID=1", "SLURM_STEP_NUM_NODES=2"}) == 1000);
   CHECK(memory({"SLURM_MEM_PER_CPU=500", "SLURM_JOB_CPUS_PER_NODE=4(x2),2", "SLURM_NODEID=2"}) ==
@@ -352,7 +352,7 @@ TEST_CASE("BrokenOptionFilesNameTheLine") {
   CHECK(Load({"--config", folder.path()}).code() == StatusCode::kInvalidArgument);
 }
 
-// Of what toml++ takes for impossible: 253982866 found it.
+// Includes input that toml++ takes for impossible: 253982866 found it.
 TEST_CASE("AnyBytesGiveOptionsOrAStatus") {
   const TemporaryFolder folder;
   const auto seed = GENERATE(253982866u, std::random_device()());

@@ -45,10 +45,10 @@ TEST_CASE("AnUnknownInterfaceListsTheKnownOnes") {
   CHECK(chosen.status().remedy().find("lo (127.0.0.1)") != std::string::npos);
 }
 
-// Port 0: the kernel chooses one. The result is closed if another process listens on the port.
+// Port 0: the kernel chooses a port. The result is closed if another process listens on the port.
 UniqueFd ListenerAt(std::uint32_t port) {
   UniqueFd taken(socket(AF_INET, SOCK_STREAM, 0));
-  // A port whose last connections are still closing counts as free, as it does for CheckPort.
+  // A port whose last connections are still closing counts as free, like in CheckPort.
   const int on = 1;
   REQUIRE(setsockopt(taken.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
   sockaddr_in where{};

@@ -25,7 +25,7 @@ struct Fixture {
     map.cluster_uuid = kCluster;
     Start();
   }
-  // As after a crash of the machine.
+  // Starts like after a crash of the machine.
   void Start() {
     volume.reset();
     device->Crash();

@@ -1,4 +1,4 @@
-// A core that is warm allocates nothing for an operation: what it needs was made by the first ones.
+// A warm core allocates nothing for an operation: the first operations have allocated all.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 
 namespace {
 
-// Of this thread; read on the thread itself.
+// Allocations of this thread; read on the thread itself.
 thread_local std::uint64_t allocations = 0;
 
 void* Allocate(std::size_t bytes, std::size_t align) {
@@ -47,7 +47,8 @@ namespace {
 struct Fixture {
   Fixture() : client(node) { client.Attach(); }
 
-  // What the core's thread has allocated so far. The task itself does, the same each time.
+  // Returns the allocations of the core's thread so far. The task itself allocates, equally each
+  // time.
   std::uint64_t OfCore() {
     std::uint64_t told = 0;
     const Deadline deadline = Deadline::AfterMs(60'000);
@@ -64,7 +65,7 @@ struct Fixture {
     }
     client.ack_watermark = frame + 1;
   }
-  // Of `rounds` calls, once the first ones have made what is kept.
+  // Returns the allocations of `rounds` calls, after the first calls have made all lasting memory.
   std::uint64_t OfCalls(const std::vector<wire::Operation>& operations, int rounds) {
     for (int i = 0; i < 200; ++i) Call(operations);
     const std::uint64_t before = OfCore();

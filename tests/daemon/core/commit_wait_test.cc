@@ -1,5 +1,5 @@
-// Answers of a sync namespace wait for their commit, and nobody else does; what a device that fails
-// makes of them.
+// Answers of a sync namespace wait for their commit, and other answers do not. Also the answers
+// after a failure of the device.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cerrno>
@@ -16,7 +16,7 @@
 namespace tidepool::daemon {
 namespace {
 
-// What the test does to completions. The core's thread reads it.
+// The test's effect on completions. The core's thread reads it.
 struct Gate {
   std::atomic<bool> closed{false};
   std::atomic<bool> fails{false};
@@ -44,7 +44,7 @@ class GatedQueue final : public storage::DeviceQueue {
   const Gate& gate_;
 };
 
-// A device in memory whose completions the test may hold back, or turn into failures.
+// A device in memory. The test may hold its completions back, or turn them into failures.
 class GatedDevice final : public storage::Device {
  public:
   explicit GatedDevice(const Gate* gate) : inner_(64 << 20, 1), gate_(*gate) {}
@@ -78,14 +78,14 @@ struct Fixture {
     other = std::make_unique<RawClient>(*node);
     client->Attach();
     other->Attach();
-    // What recovery and the first map have written is over.
+    // Writes of recovery and of the first map are over.
     client->Call({PutOp("first", "0")});
     REQUIRE(client->WaitAnswer().answer.code == StatusCode::kOk);
   }
   ~Fixture() { gate.closed = false; }
 
-  // The core has run what this client sent before, and has answered none of it: what it asks of the
-  // volatile namespace is answered first.
+  // The core has executed this client's earlier operations, and has answered none of them. Its
+  // question to the volatile namespace is answered first.
   void CheckUnanswered(RawClient& of) {
     const std::uint64_t frame = of.Call({PutOp("k", "v")}, TestNode::like_it());
     const OwnedAnswer first = of.WaitAnswer();
@@ -128,7 +128,7 @@ TEST_CASE("AFrameThatComesAgainWaitsTooAndIsNotRunTwice") {
   at.gate.closed = false;
   const OwnedAnswer answer = at.client->WaitAnswer();
   CHECK(answer.frame_id == header.frame_id);
-  CHECK(answer.answer.number == 0);  // As it was before.
+  CHECK(answer.answer.number == 0);  // The previous value.
   at.client->Call(add);
   CHECK(at.client->WaitAnswer().answer.number == 1);
 }
@@ -157,7 +157,7 @@ TEST_CASE("ACommitThatFailsEndsUnknownAndReadsGoOn") {
   at.CheckUnanswered(*at.client);
   at.gate.fails = true;
   at.gate.closed = false;
-  // Nothing is told over this connection any more; who comes back hears it.
+  // This connection gets no more answers; a client that returns gets them.
   at.client->WaitLost();
   CHECK_FALSE(at.client->HasAnswer());
   REQUIRE(at.client->Attach());

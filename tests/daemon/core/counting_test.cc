@@ -25,7 +25,7 @@ wire::Operation WaitOp(std::string_view key) {
   return operation;
 }
 
-// Of core 0, which has all partitions.
+// Counts of core 0, which has all partitions.
 struct Counted {
   explicit Counted(TestNode& node) {
     const std::vector<CoreStats> cores = node.cores().Stats(Deadline::AfterMs(60'000));

@@ -1,6 +1,6 @@
-// Forwarded groups: handed over once, whatever becomes of the connection, and answered when the
-// aggregator has. The aggregator is the test's own, so that it answers when the test says; the real
-// one is in node_aggregation_test.
+// Forwarded groups: handed over once, whatever happens to the connection, and answered after the
+// aggregator's answer. The aggregator is the test's own, so the test decides when it answers. The
+// real aggregator is in node_aggregation_test.
 #include <catch2/catch.hpp>
 #include <deque>
 #include <mutex>
@@ -11,7 +11,7 @@
 namespace tidepool::daemon {
 namespace {
 
-// Keeps what it is given.
+// Keeps the received frames.
 class Holder : public wire::Aggregator {
  public:
   void Forward(wire::ForwardedFrame frame) override {
@@ -43,7 +43,7 @@ struct Fixture {
   RawClient client{node};
   Fixture() { client.Attach(); }
 
-  // Groups of `counts` adds for partitions of somebody else, in one frame.
+  // Returns a frame with groups of `counts` adds for other owners' partitions.
   static std::string Request(const wire::FrameHeader& header,
                              const std::vector<std::uint32_t>& counts) {
     std::string frame(limits::kFrameBytesMax, '\0');
@@ -61,7 +61,7 @@ struct Fixture {
     frame.resize(writer.Finish(header));
     return frame;
   }
-  // What the core has handed over by now.
+  // Returns the frame that the core has handed over.
   wire::ForwardedFrame Forwarded() {
     client.Settle();
     return holder.Take();
@@ -142,7 +142,7 @@ TEST_CASE_METHOD(Fixture, "AnOutcomeThatNobodyWaitsForIsDropped") {
   client.Send(Request(client.NextHeader(), {2}));
   const wire::ForwardedFrame next = Forwarded();
   End(given_up);
-  End(given_up);  // Nobody knows the ticket any more.
+  End(given_up);  // The ticket is unknown by now.
   End(next);
   CheckAllOk(2);
   client.Settle();

@@ -1,4 +1,4 @@
-// Quiet groups: applied as others are, answered by counts and failures, and counted once.
+// Quiet groups: applied like other groups, answered by counts and failures, and counted once.
 #include <catch2/catch.hpp>
 #include <map>
 
@@ -8,7 +8,7 @@
 namespace tidepool::daemon {
 namespace {
 
-// One quiet group for the partition of the first key.
+// Returns a quiet group for the partition of the first key.
 std::string QuietRequest(TestNode& node, const wire::FrameHeader& header, Term term,
                          const std::vector<wire::Operation>& operations) {
   wire::Pack pack;

@@ -1,5 +1,5 @@
-// Values that travel in parts, with frames made by hand: uploads, downloads, and what becomes of
-// them when a connection breaks or a Put fails.
+// Values that travel in parts, with frames made by hand: uploads, downloads, and their ends when a
+// connection breaks or a Put fails.
 #include <catch2/catch.hpp>
 
 #include "daemon/core/core.h"

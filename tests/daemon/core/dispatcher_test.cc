@@ -51,7 +51,7 @@ TEST_CASE("AboveItsMemoryShareANamespaceOnlyTakesChangesThatStoreNoMore") {
   };
   wire::Operation remove = GetOp(keys[0]);
   remove.opcode = wire::Opcode::kDelete;
-  CHECK(code(PutOp(keys[0], value)) == StatusCode::kOk);  // No larger than what it replaces.
+  CHECK(code(PutOp(keys[0], value)) == StatusCode::kOk);  // No larger than the replaced value.
   CHECK(code(PutOp(keys[0], value + value)) == StatusCode::kResourceExhausted);
   CHECK(code(GetOp(keys[1])) == StatusCode::kOk);
   CHECK(code(remove) == StatusCode::kOk);
@@ -279,7 +279,7 @@ TEST_CASE("MoreBytesThanGrantedCloseTheSession") {
   };
   const std::size_t within = client.attached().credit_bytes / frame(Term(2)).size();
   REQUIRE(within < client.attached().credit_operations / 2);
-  // They wait for a map. What is granted may wait, again and again.
+  // They wait for a map. Granted operations may wait, again and again.
   for (std::uint32_t term = 2; term < 4; ++term) {
     for (std::size_t i = 0; i < within; ++i) client.Send(frame(Term(term)));
     client.Settle();
@@ -289,7 +289,7 @@ TEST_CASE("MoreBytesThanGrantedCloseTheSession") {
       CHECK(client.WaitAnswer().answer.code == StatusCode::kOk);
     }
   }
-  // One that comes twice waits once.
+  // A repeated frame waits once.
   const std::string twice = frame(Term(4));
   for (int i = 0; i < 2; ++i) client.Send(twice);
   for (std::size_t i = 1; i < within; ++i) client.Send(frame(Term(4)));
@@ -456,7 +456,7 @@ TEST_CASE("ADetachedSessionIsForgotten") {
   header.bytes = sizeof header;
   client.Send(std::string(reinterpret_cast<const char*>(&header), sizeof header));
   client.WaitLost();
-  CHECK_FALSE(client.Attach());  // A new session, not the old one resumed.
+  CHECK_FALSE(client.Attach());  // A new session, not the old session resumed.
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 using Outcome = EventWaiters::Outcome;
 using Place = std::pair<std::uint64_t, std::uint64_t>;  // Session and frame.
 
-// What the list knows of one.
+// Known facts of a waiter.
 struct Known {
   std::uint32_t partition;
   WaitFor wait_for;
@@ -33,9 +33,9 @@ class Model {
  public:
   EventWaiters waits;
   std::vector<Known> known;  // In the order of arrival.
-  // What an attempt gains, by the places that were tried, in order.
+  // Places of the attempts, in order.
   std::vector<Place> tried;
-  std::uint64_t gains = 0;  // So many attempts yet; each answers one.
+  std::uint64_t gains = 0;  // Attempts left that answer a waiter each.
 
   void Add(const Known& added) {
     auto operation = std::make_unique<EventWaiter>();
@@ -93,7 +93,7 @@ TEST_CASE("WhatWaitsIsTriedInItsOrderAndForgottenWithItsEnd") {
     const auto partition = static_cast<std::uint32_t>(random.Below(3));
     const PartitionId id(NamespaceId(1), partition);
     switch (random.Below(model.known.size() > 200 ? 8 : 12)) {
-      case 0: {  // Gives up, of one session, what is old.
+      case 0: {  // Gives up old waiters of a session.
         const std::uint64_t session = random.Below(4);
         const std::uint64_t below = frame_id - std::min<std::uint64_t>(frame_id, random.Below(300));
         std::vector<Place> dropped;
@@ -146,7 +146,8 @@ TEST_CASE("WhatWaitsIsTriedInItsOrderAndForgottenWithItsEnd") {
         for (const Place& place : due) REQUIRE(model.Find(place) == model.known.end());
         REQUIRE(
             model.PlacesOf([&](const Known& each) { return each.deadline_ns <= now_ns; }).empty());
-        // Beside those that are due: the first of each line, and who is skipped before it.
+        // In addition to the due waiters: the first of each line, and the waiters skipped before
+        // it.
         REQUIRE(model.tried.size() <= due.size() + 2 * (6 + 200 * 2));
         break;
       }
@@ -178,8 +179,8 @@ TEST_CASE("ThoseBehindOneThatGainsNothingAreNotTried") {
   }
   model.gains = 1;
   model.waits.RetryItems(PartitionId(NamespaceId(1), 0), model.Attempt());
-  // The first is not connected, the second gets it, the third nothing. Then again: who had no luck
-  // might have some from what the second did.
+  // The first is not connected, the second gets the answer, and the third gets nothing. Then all
+  // try again: the second's action may help the rest.
   CHECK(model.tried == std::vector<Place>{{1, 1}, {1, 2}, {1, 3}, {1, 1}, {1, 3}});
 }
 

@@ -1,4 +1,4 @@
-// What the forwarder gives to the aggregator, and what it remembers of it.
+// Frames that the forwarder gives to the aggregator, and its memory of them.
 #include "daemon/core/forwarder.h"
 
 #include <catch2/catch.hpp>

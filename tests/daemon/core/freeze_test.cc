@@ -1,5 +1,5 @@
-// A partition whose contents are under way to another place: what comes for it is kept back, in its
-// order, and neither executed nor refused until it is known where it belongs.
+// A partition with contents on the way to another place. New operations are kept back in their
+// order. They are neither executed nor refused until their place is known.
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>
@@ -37,8 +37,8 @@ std::string Value(const OwnedAnswer& answer) {
   return std::string(AsText(item.value));
 }
 
-// The partition of operations without a key, which is the one that is frozen, and that of Settle's
-// frames differ.
+// The frozen partition, which has the operations without a key, differs from the partition of
+// Settle's frames.
 constexpr std::uint32_t kPartitions = 4;
 
 struct Fixture {

@@ -1,4 +1,4 @@
-// The lines of operations that wait for a device or for memory: one line per key.
+// The lines of operations that wait for a device or for memory: a line per key.
 #include "daemon/core/io_waiters.h"
 
 #include <catch2/catch.hpp>

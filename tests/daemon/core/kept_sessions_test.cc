@@ -1,4 +1,4 @@
-// Whose sessions end when a core keeps more answers than it may.
+// The sessions that end when a core keeps more answers than permitted.
 #include <catch2/catch.hpp>
 #include <memory>
 #include <string>
@@ -15,8 +15,8 @@ namespace {
 using wire::Opcode;
 
 constexpr std::uint64_t kMemoryBytes = 256ull << 20;
-constexpr std::uint64_t kLongMs = 60'000;  // Of a wait that the test ends otherwise.
-constexpr int kTakes = 160;                // Of 32,000 bytes each: 5.1 MB.
+constexpr std::uint64_t kLongMs = 60'000;  // For a wait that the test ends earlier.
+constexpr int kTakes = 160;                // Items of 32,000 bytes each: 5.1 MB.
 constexpr int kIdle = 12;
 static_assert(kTakes * 32'000ull < limits::kCachedReplyBytesMax);
 static_assert(kIdle * kTakes * 32'000ull > ReplyCacheBytesMax(kMemoryBytes) * 3 / 2);
@@ -37,7 +37,7 @@ struct Fixture {
     producer.Attach();
   }
 
-  // The answers to so many takes are kept for `client` from now on.
+  // Fills the reply cache of `client` with the answers of this number of takes.
   void Fill(RawClient& client, int takes, const std::string& value) {
     for (int i = 0; i < takes; ++i) {
       producer.ack_watermark = producer.Call({PutOp("k", value)});
@@ -136,8 +136,7 @@ TEST_CASE("AGroupLearnsThatAMemberWasLostWhoseSessionHeldTooMuch") {
   CHECK(broken.value.find("lost its connection") != std::string::npos);
 }
 
-// The heap that cached replies take is set aside from --memory: where records have all of it, there
-// is none.
+// The heap of cached replies is set aside from --memory. If records use all of it, no heap is left.
 TEST_CASE("WhereRecordsFillTheMemoryFewerAnswersAreKept") {
   constexpr std::uint64_t kLargeBytes = 1ull << 30;
   constexpr std::uint64_t kAllBytes = 56ull << 20;

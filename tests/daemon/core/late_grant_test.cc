@@ -1,5 +1,5 @@
-// A question to the coordinator that arrives late: after a later one was refused. What was refused
-// stays where it was, with all that it holds.
+// A question to the coordinator that arrives after a later question was refused. The refused
+// partition stays in its place, with all its data.
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
@@ -35,7 +35,7 @@ Options PlainOptions() {
   return options;
 }
 
-// Of one service, on a port of its own.
+// A server of a single service, on its own port.
 class TestServer {
  public:
   explicit TestServer(grpc::Service* service) {
@@ -55,8 +55,8 @@ class TestServer {
   std::string address_;
 };
 
-// The coordinator's answer to the first question is lost, as is the question: it is kept here. The
-// second one is refused, as that of a node which was not heard for a while.
+// Loses the coordinator's answer to the first question, and keeps the question here. Refuses the
+// second question, as if the node had been silent for a while.
 class LateLink final : public CoordinatorLink {
  public:
   explicit LateLink(Coordinator* coordinator) : inner_(coordinator) {}
@@ -103,7 +103,7 @@ class LateLink final : public CoordinatorLink {
   int asked_ = 0;
 };
 
-// Cores and membership of one node of a coordinator's cluster.
+// Cores and membership of a node of a coordinator's cluster.
 struct TestPeer {
   TestPeer(Kind kind, std::unique_ptr<CoordinatorLink> to_coordinator)
       : node(1, 128ull << 20, kind), state(PlainOptions()), link(std::move(to_coordinator)) {
@@ -204,7 +204,7 @@ TEST_CASE("AMoveWhoseFirstQuestionArrivesAfterARefusalLosesNothing") {
   target.state.moves.Stop();
 }
 
-// The same for splits.
+// Acts likewise for splits.
 class LateNamespaces final : public v1::Namespaces::Service {
  public:
   explicit LateNamespaces(Coordinator* coordinator) : coordinator_(*coordinator) {}

@@ -1,4 +1,4 @@
-// Operations of gRPC threads on a core: what their answers may carry, and what is left where it is.
+// Operations of gRPC threads on a core: the bounds of their answers, and values that stay in place.
 #include "daemon/core/local_operations.h"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ TEST_CASE("ItemsThatTheAnswerHasNoRoomForStayInTheQueue") {
   wire::Operation pop = Of(wire::Opcode::kPop, "");
   pop.set(wire::Argument::kOperand, 100);
   Run(node, std::vector<wire::Operation>(10, push));
-  // The list of the first has room for three, that of the second for none.
+  // The first answer's list has room for three, the second answer's list for none.
   const Outcomes popped = Run(node, {pop, pop}, kMiB, 100'000);
   CHECK(popped[0].code == StatusCode::kOk);
   CHECK(popped[1].code == StatusCode::kOutOfRange);
@@ -109,7 +109,7 @@ TEST_CASE("ItemsThatTheAnswerHasNoRoomForStayInTheQueue") {
   CHECK(wire::LoadQueueLengths(AsBytes(length[0].value))->ready == 7);
 }
 
-// How often somebody else saw a part of what a long call does.
+// Returns how often another thread saw a part of a long call's effect.
 std::size_t SeenInTheMiddleOfACall() {
   TestNode node;
   constexpr std::size_t kPuts = 200'000;
@@ -138,7 +138,7 @@ std::size_t SeenInTheMiddleOfACall() {
 }
 
 TEST_CASE("TheCoreServesOthersWhileALongCallIsUnderWay") {
-  // On a machine with other things to do nobody else may run during one call.
+  // On a busy machine no other thread may run during a call.
   std::size_t seen = 0;
   for (int calls = 0; calls < 20 && seen == 0; ++calls) seen = SeenInTheMiddleOfACall();
   CHECK(seen > 0);

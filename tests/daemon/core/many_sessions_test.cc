@@ -1,4 +1,4 @@
-// Thousands of clients on one core.
+// Thousands of clients on a core.
 #include <catch2/catch.hpp>
 
 #include "tests/daemon/raw_client.h"
@@ -9,7 +9,7 @@ namespace {
 TEST_CASE("TwoThousandSessionsAreServedByOneCore") {
   TestNode node(4);
   constexpr int kClients = 2'000;
-  // All in one process: each of these takes 9 descriptors, and each client another 4 here.
+  // All in a single process: each worker takes 9 descriptors, and each client another 4 here.
   std::vector<std::unique_ptr<SharedWorker>> workers;
   for (int i = 0; i < 200; ++i) workers.push_back(std::make_unique<SharedWorker>(node));
   std::vector<std::unique_ptr<RawClient>> clients;

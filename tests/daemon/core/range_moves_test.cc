@@ -1,5 +1,5 @@
-// The two sides of a range that moves between cores, without a splitter: what becomes of one when
-// the other does not do its part.
+// The two sides of a range that moves between cores, without a splitter: each side when the other
+// side fails to do its part.
 #include "daemon/core/range_moves.h"
 
 #include <catch2/catch.hpp>
@@ -57,7 +57,7 @@ TEST_CASE("AMoveWhoseTargetIsGoneFailsAndLeavesNothingUnapplied") {
     RangeMoves& moves = core.dispatcher().range_moves();
     REQUIRE(moves.StartTarget(fixture.move).ok());
     REQUIRE(moves.StartSource(fixture.move).ok());
-    // As a map does which gives its number to another node.
+    // Like a map that gives its number to another node.
     core.dispatcher().ownership().CancelImport(fixture.move->to);
   });
   const Deadline deadline = Deadline::AfterMs(30'000);
@@ -81,14 +81,14 @@ TEST_CASE("ChangesAreHeldBackWhileTheTargetIsTooFarBehind") {
                  Deadline::AfterMs(10'000))
         .code();
   };
-  // No target: what is sent to it is never applied.
+  // No target: sent changes are never applied.
   fixture.OnCore(
       [&](Core& core) { REQUIRE(core.dispatcher().range_moves().StartSource(fixture.move).ok()); });
   const std::uint64_t step = puts.size() * value.size();
   for (std::uint64_t sent = 0; put() == StatusCode::kOk; sent += step) {
     REQUIRE(sent < 2 * RangeMove::kUnappliedBytesHold);
   }
-  CHECK(put() == StatusCode::kWrongEpoch);  // Over gRPC one is told to ask again.
+  CHECK(put() == StatusCode::kWrongEpoch);  // Over gRPC the caller must ask again.
   CHECK(fixture.move->unapplied_bytes.load() < RangeMove::kUnappliedBytesHold + 2 * step);
   // As if the target had caught up.
   fixture.move->unapplied_bytes = 0;
@@ -126,7 +126,7 @@ TEST_CASE("WhatHasLeftMakesRoomForLargeValuesThatAreStillToCome") {
     }
   };
   wait_until("the copy", [&] { return fixture.move->stage.load() == Stage::kFollowing; });
-  // All that is small is there twice, and for this one as well there is no room.
+  // All small records are there twice, and this record has no room to be there twice.
   const std::string large(40u << 20, 'l');
   UploadValue(fixture.client, 1, large);
   wire::Operation put = PutOp("z", "");
@@ -140,7 +140,7 @@ TEST_CASE("WhatHasLeftMakesRoomForLargeValuesThatAreStillToCome") {
   const OwnedAnswer found = fixture.client.WaitAnswer();
   CHECK(found.answer.code == StatusCode::kOk);
   CHECK(found.answer.number == large.size());
-  // In the end nothing of what has left is there twice.
+  // In the end no moved-out record is there twice.
   const auto records_of = [&](PartitionId partition) {
     std::size_t records = 0;
     fixture.OnCore([&](Core& core) { records = core.store().Find(partition)->store().size(); });

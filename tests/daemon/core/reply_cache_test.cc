@@ -1,4 +1,4 @@
-// What keeping answers costs, and that they stay as they were.
+// The cost of cached answers, and their integrity.
 #include "daemon/core/reply_cache.h"
 
 #include <catch2/catch.hpp>
@@ -17,7 +17,7 @@ void* operator new(std::size_t size) {
   if (void* const memory = std::malloc(size)) return memory;
   throw std::bad_alloc();
 }
-// Also this one: the sanitizers' own does not go by the one above.
+// Needed too: the sanitizers' own does not call the operator above.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   ++allocations;
   return std::malloc(size);
@@ -63,7 +63,7 @@ TEST_CASE("AllSessionsOfACoreCountTheirValuesAndEntriesTogether") {
     kept.AddFailure(&kept.Make(9, 1), AnswerWith({}), 0);
     CHECK(total == 1'270 + limits::kCachedFailureBytes + 4 * kEntry);
     CHECK(kept.held_bytes() == 1'200 + limits::kCachedFailureBytes + 3 * kEntry);
-    CHECK(kept.value_bytes() == 1'200 + limits::kCachedFailureBytes);  // As the client counts.
+    CHECK(kept.value_bytes() == 1'200 + limits::kCachedFailureBytes);  // Counted like the client.
     kept.ReleaseBelow(2);
     CHECK(total == 270 + limits::kCachedFailureBytes + 3 * kEntry);
     kept.ReleaseBelow(3);
@@ -84,10 +84,10 @@ TEST_CASE("AllSessionsOfACoreCountTheirValuesAndEntriesTogether") {
 
 TEST_CASE("AWarmSessionKeepsSmallValuesWithoutAnAllocationOfTheirOwn") {
   ReplyCache kept;
-  const std::string value(100, 'v');  // As of an item that was popped.
+  const std::string value(100, 'v');  // Size of a popped item.
   std::uint64_t id = 1;
   std::size_t before = 0;
-  // What is left is the table of frames.
+  // The table of frames is left.
   std::size_t without_values = 0;
   for (const bool with_value : {true, false, true}) {
     for (int warm = 0; warm < 2; ++warm) {

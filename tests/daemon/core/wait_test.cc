@@ -1,4 +1,4 @@
-// Operations that wait in the daemon, by the one that every record kind has: wait for a key.
+// Operations that wait in the daemon, shown by the operation of all record kinds: wait for a key.
 #include <catch2/catch.hpp>
 
 #include "daemon/core/core.h"
@@ -9,7 +9,7 @@
 namespace tidepool::daemon {
 namespace {
 
-constexpr std::uint64_t kLongMs = 60'000;  // Of a wait that the test ends otherwise.
+constexpr std::uint64_t kLongMs = 60'000;  // For a wait that the test ends earlier.
 
 wire::Operation WaitOp(std::string_view key, std::uint64_t wait_ms = kLongMs) {
   wire::Operation operation = GetOp(key);
@@ -38,7 +38,7 @@ Lsn PutAndGetVersion(RawClient& client, std::string_view key, std::string_view v
   return client.WaitAnswer().answer.version;
 }
 
-// Two sessions on one node: who waits, and who changes.
+// Two sessions on a node: a waiting session, and a changing session.
 struct Pair {
   explicit Pair(std::uint32_t partitions = 1) : node(partitions), waiter(node), writer(node) {
     waiter.Attach();
@@ -71,8 +71,8 @@ TEST_CASE("AWaitEndsWithThePutOfAnotherSession") {
   CHECK(answer.value == "v");
 }
 
-// A core without work once slept 100 ms whoever waited. Whether it is quick shows in the best of
-// some rounds, whatever else the machine does.
+// A core without work once slept 100 ms in spite of waiters. The best of some rounds shows if it is
+// quick, whatever else the machine does.
 TEST_CASE("TheSleepOfAnIdleCoreEndsWithTheNextDeadline") {
   Pair pair;
   constexpr int kWaits = 10;
@@ -213,7 +213,7 @@ TEST_CASE("AFrameOfNothingButWaitsSentAgainIsAnsweredOnce") {
   CHECK_FALSE(pair.waiter.HasAnswer());
 }
 
-// The timer would serve it too, but only after what is in the daemon's hands already.
+// The timer would serve it too, but only after requests that the daemon already has.
 TEST_CASE("AChangeIsToldBeforeAnythingElseHappens") {
   Pair pair;
   const std::uint64_t wait = pair.waiter.Call({WaitOp("k")});

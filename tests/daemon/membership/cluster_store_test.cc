@@ -1,4 +1,4 @@
-// What every store does alike: the file of an embedded coordinator, and etcd.
+// Common behaviour of all stores: the file of an embedded coordinator, and etcd.
 #include "daemon/membership/cluster_store.h"
 
 #include <catch2/catch.hpp>
@@ -10,7 +10,7 @@
 namespace tidepool::daemon {
 namespace {
 
-// Where stores that are opened one after another find what the one before has saved.
+// A place where later stores find the data of earlier stores.
 class EmbeddedPlace {
  public:
   std::unique_ptr<ClusterStore> Open() { return std::make_unique<EmbeddedStore>(folder_.path()); }
@@ -21,7 +21,7 @@ class EmbeddedPlace {
 
 class WholeEtcdPlace : public EtcdPlace {};
 
-// As large states are kept, with parts of a few bytes.
+// Stores like a large state, with parts of a few bytes.
 class PartedEtcdPlace : public EtcdPlace {
  public:
   std::unique_ptr<ClusterStore> Open() { return EtcdPlace::Open(/*part_bytes=*/100); }

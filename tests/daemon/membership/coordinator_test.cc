@@ -122,7 +122,7 @@ TEST_CASE("AnOlderCopyIsToldByItsMark") {
   cluster.Join(2, 1);
   REQUIRE(cluster.coordinator->Join(Marked(1, "m1", "")).ok());
   REQUIRE(cluster.coordinator->Join(Marked(2, "m2", "m1")).ok());
-  // The answer was lost, so the folder knows its mark as the next one only.
+  // The answer was lost, so the folder knows its mark only as the next mark.
   REQUIRE(cluster.coordinator->Join(Marked(3, "m2", "m1")).ok());
   // A copy from before, which was started often.
   v1::JoinRequest older = Marked(9, "m2'", "m1");
@@ -189,7 +189,7 @@ TEST_CASE("ASilentNodeOfWhichTheStoreHasWordIsUp") {
   cluster.Pass(1200, {0});
   CHECK(cluster.StateOf(1) == NodeState::kUp);
   CHECK(cluster.StateOf(2) == NodeState::kDown);
-  // And while the store says nothing of it nobody can be called down.
+  // While the store says nothing about it, no node can be called down.
   cluster.store.alive.insert_or_assign(
       cluster.UuidOf(2), Status(StatusCode::kUnavailable, "the store does not answer"));
   cluster.Pass(1200, {0});
@@ -257,7 +257,7 @@ TEST_CASE("ACoordinatorThatSleptBlamesNobody") {
   cluster.Join(1);
   cluster.Join(2);
   cluster.Pass(200, {0, 1});
-  cluster.clock.AdvanceNs(60'000'000'000);  // Stopped for a minute: nobody could be heard.
+  cluster.clock.AdvanceNs(60'000'000'000);  // Stopped for a minute: no heartbeat could be heard.
   cluster.coordinator->Tick();
   CHECK(cluster.StateOf(1) == NodeState::kUp);
   cluster.Pass(1500, {0});
@@ -336,7 +336,7 @@ TEST_CASE("WhoLeftHoldingNothingLosesNothing") {
   cluster.Join(2, 2);
   CHECK(cluster.Count("empty", 1, PartitionState::kActive) == 8);
   CHECK(cluster.Count("full", 1, PartitionState::kLost) == 8);
-  // That counted for one restart only.
+  // It counted for a single restart only.
   cluster.Join(2, 3);
   CHECK(cluster.Count("empty", 1, PartitionState::kLost) == 8);
 }

@@ -1,4 +1,4 @@
-// What a node has kept of durable namespaces, and what of it the coordinator grants again.
+// A node's durable namespaces, and the partitions that the coordinator grants again.
 #include <catch2/catch.hpp>
 #include <utility>
 #include <vector>
@@ -14,7 +14,7 @@ bool Says(const Status& status, const std::string& text) {
   return status.ToString().find(text) != std::string::npos;
 }
 
-// One node with a device, and a durable namespace of two partitions beside a volatile one.
+// A node with a device, and a durable namespace of two partitions beside a volatile namespace.
 struct Fixture : CoordinatorFixture {
   Fixture() {
     REQUIRE(coordinator->Join(RequestWith(1)).ok());
@@ -61,7 +61,7 @@ TEST_CASE("WhatANodeHasKeptGoesOnUnderANewTerm") {
     CHECK(cluster.Place(index).term == Term(2));
     CHECK(cluster.Place(index).data_from == Term(1));
   }
-  // What is volatile beside it is lost as ever.
+  // Volatile data beside it is lost as always.
   CHECK(cluster.Count("v", 0, PartitionState::kActive) == 0);
   cluster.Open();
   CHECK(cluster.Place(0).data_from == Term(1));
@@ -140,7 +140,7 @@ TEST_CASE("WhatADurableNamespaceHasLostIsRememberedUntilItIsAccepted") {
   CHECK(losses[0] == placement::PartitionLoss{0, Term(1), false, Lsn(100), now_ms});
   CHECK(losses[1] == placement::PartitionLoss{1, Term(1), true, Lsn(), now_ms});
   CHECK(cluster.Map()->Find("v")->losses.empty());
-  // A second time: what is surely there is what was there after the first.
+  // A second time: the data of the first return is surely there.
   REQUIRE(cluster.Return(3, {{0, 2}}, /*complete=*/false).ok());
   CHECK(cluster.Map()->Find("d")->losses[0].after == Lsn(100));
   const auto accepted = cluster.coordinator->AcceptLoss("d");
@@ -207,7 +207,7 @@ TEST_CASE("ADurableNamespaceNeedsADeviceOnEachOfItsNodes") {
   CHECK(refused == StatusCode::kFailedPrecondition);
   CHECK(Says(refused, "node 1 (host2)"));
   CHECK_FALSE(Says(refused, "node 0"));
-  // The coordinator remembers who has one.
+  // The coordinator remembers the nodes with a grant.
   cluster.Open();
   REQUIRE(cluster.Heartbeat(0).ok());
   options.home = "0";

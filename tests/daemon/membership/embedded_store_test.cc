@@ -127,7 +127,7 @@ TEST_CASE("EntriesAreKept") {
 }
 
 TEST_CASE("GarbageWithARightChecksumIsStillRefused") {
-  // What a later version or a forger might write.
+  // Bytes that a later version or a forger might write.
   const auto seed = std::random_device()();
   INFO("seed " << seed);
   std::mt19937 random(seed);
@@ -168,7 +168,8 @@ TEST_CASE("ALeftOverTemporaryFileDoesNoHarm") {
   CHECK(EmbeddedStore(folder.path()).Load()->has_value());
 }
 
-// Three states of one cluster: a namespace is made, then another one is dropped and a node changes.
+// Three states of a cluster: a namespace is made, then another namespace is dropped and a node
+// changes.
 std::vector<ClusterState> ThreeStates() {
   std::vector<ClusterState> states(3, ExampleState(1));
   auto made = std::make_shared<placement::Namespace>(*states[0].map.Find("name"));
@@ -228,7 +229,7 @@ TEST_CASE("ACutOffChangeIsTakenForNone") {
     const std::uint64_t epoch = (*loaded)->map.epoch.value();
     REQUIRE(epoch <= 2);
     REQUIRE(EncodeState(**loaded) == EncodeState(states[epoch - 1]));
-    // What was cut off does not spoil what is appended now.
+    // The cut-off rest does not spoil new appends.
     if (size % 50 != 0) continue;
     ClusterState next = **loaded;
     next.map.epoch = Epoch(7);

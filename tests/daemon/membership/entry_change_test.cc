@@ -1,4 +1,4 @@
-// Entries of partitions: which changes are taken, and what holds after each of them.
+// Entries of partitions: accepted changes, and the invariants after each of them.
 #include "daemon/membership/entry_change.h"
 
 #include <catch2/catch.hpp>
@@ -16,7 +16,7 @@ namespace {
 using placement::PartitionState;
 using What = v1::EntryStep::What;
 
-// Three nodes and a namespace whose partition 0 is of node 0.
+// Three nodes and a namespace with partition 0 on node 0.
 struct Fixture : CoordinatorFixture {
   Fixture() : CoordinatorFixture(3) {
     for (int node = 1; node <= 3; ++node) Join(node);
@@ -24,7 +24,7 @@ struct Fixture : CoordinatorFixture {
     REQUIRE(Place().node == NodeId(0));
   }
   placement::PartitionPlace Place() { return *Map()->Find(PartitionId(space, 0)); }
-  // As it is saved.
+  // The saved entry.
   PartitionEntry Entry() {
     const auto saved = store.Load();
     REQUIRE((saved.ok() && saved->has_value()));

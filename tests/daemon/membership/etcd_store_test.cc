@@ -1,4 +1,4 @@
-// What etcd adds to a store: only who is elected changes the state, and several may try.
+// Properties of etcd as a store: only the elected node changes the state, and several may try.
 #include "daemon/membership/etcd_store.h"
 
 #include <catch2/catch.hpp>
@@ -54,7 +54,7 @@ TEST_CASE("NorDoesItLeavePartsOfALargeState") {
   REQUIRE(present->Save(ExampleState(2), Epoch(1)).ok());
   CHECK(former->Save(ExampleState(2), Epoch(1)) == StatusCode::kUnavailable);
   CHECK(EpochIn(&place) == Epoch(2));
-  // Those of the newest state, and no others.
+  // Keys of the newest state only.
   const std::string keys =
       TestEtcd::Shared().Ctl({"get", "--prefix", "--keys-only", place.prefix() + "/state/"});
   CHECK(keys.find("/00000000000000000002/") != std::string::npos);
@@ -160,7 +160,7 @@ TEST_CASE("ACampaignWhoseAnswerWasLostIsWonAllTheSame") {
   CHECK(session->election() == 0);
 }
 
-// Where the others have let the lease go meanwhile.
+// The other members have ended the lease meanwhile.
 TEST_CASE("ALeaderOfEtcdThatWakesUpRenewsNoLeaseThatIsGone") {
   TestEtcd etcd(3);
   const std::size_t leader = etcd.Leader();
@@ -207,8 +207,8 @@ TEST_CASE("ANodeServesOnlyAfterACoordinatorHasAnsweredItAndWhileEtcdRenews") {
   etcd.Suspend(0);
   CHECK(WaitUntil([&] { return !lease.ValidAt(now_ns()); }));
   CHECK(session->CheckReached() == StatusCode::kUnavailable);
-  // Back before etcd has let the lease go, or after: then it asks for another one, and serves when
-  // a coordinator has answered again.
+  // It comes back before etcd has ended the lease, or after. After the end it requests another
+  // lease, and serves when a coordinator has answered again.
   etcd.Resume(0);
   CHECK(WaitUntil([&] {
     session->OnAnswered(now_ns());

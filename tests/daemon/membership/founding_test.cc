@@ -55,7 +55,7 @@ struct FoundingFixture {
   Options options;
   std::optional<Identity> identity;
   std::map<std::string, std::string> variables;
-  std::string silent;  // An address where nobody answers.
+  std::string silent;  // An address without a listener.
   bool answers = false;
   FoundingContext context;
 };

@@ -1,4 +1,4 @@
-// Grants of partitions to other nodes: of those that replace one term at most one is given.
+// Grants of partitions to other nodes: of all grants that replace a term, at most one is given.
 #include <catch2/catch.hpp>
 
 #include "tests/daemon/membership/coordinator_fixture.h"

@@ -75,7 +75,7 @@ TEST_CASE("AFolderMayMove") {
     CHECK(identity->moved().empty());
     uuid = identity->uuid();
   }
-  // As a restored one: another path, another inode.
+  // Like a restored folder: another path, another inode.
   std::filesystem::copy(folder.path() + "/a", folder.path() + "/b");
   std::filesystem::remove_all(folder.path() + "/a");
   CHECK_FALSE(Identity::Examine(folder.path() + "/b")->moved().empty());
@@ -96,7 +96,7 @@ TEST_CASE("AMarkIsNewAfterEachStartThatWasAdmitted") {
   }
   {
     auto identity = Identity::Open(folder.path());
-    CHECK(identity->mark() == first);  // Nobody has admitted it.
+    CHECK(identity->mark() == first);  // It was not admitted.
     REQUIRE(identity->RememberJoin("some cluster").ok());
     CHECK(identity->mark() == first);
   }

@@ -14,7 +14,7 @@ namespace {
 using testing::kPatienceMs;
 using testing::WaitUntil;
 
-// Passes calls on to a coordinator until it is told to fail.
+// Forwards calls to a coordinator until the test makes it fail.
 class BreakableLink final : public CoordinatorLink {
  public:
   explicit BreakableLink(Coordinator* coordinator) : inner_(coordinator) {}

@@ -266,7 +266,7 @@ TEST_CASE("TheLanesOfAQueueAreItsPartitionsAndAPriorityQueueHasNone") {
     cores.insert({place.node, place.core});
   }
   CHECK(cores.size() == 4);
-  options.partitions = 5;  // One lane would be without capacity.
+  options.partitions = 5;  // A lane would be without capacity.
   CHECK(Says(CreateStatus(&cluster, "x", Kind::kQueue, options), "lanes"));
   CHECK(Says(CreateStatus(&cluster, "x", Kind::kPriority, options), "lanes"));
   options.capacity = 0;

@@ -10,7 +10,7 @@
 namespace tidepool::daemon {
 namespace {
 
-// The state after `before` in which one partition of namespace 8 is as `change` says.
+// Returns `before` with a partition of namespace 8 that `change` has changed.
 ClusterState After(const ClusterState& before,
                    const std::function<void(placement::PartitionPlace*)>& change) {
   ClusterState next = before;

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::TemporaryFolder;
 
-// One start of a daemon whose files are in a folder of the test.
+// A start of a daemon with its files in a folder of the test.
 struct Start {
   explicit Start(const TemporaryFolder& folder, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments = {"--cluster", folder.path() + "/cluster.json",

@@ -65,7 +65,7 @@ TEST_CASE("StartedServicesAreNamedInTheNodesState") {
 TEST_CASE("CallsAreRefusedWithoutTheRightTokenAndUntilTheNodeHasJoined") {
   ServicesFixture fixture;
   fixture.Start();
-  // No token is right before the node has one.
+  // No token is right before the node has a token.
   CHECK(fixture.GetMap(kToken).code() == StatusCode::kUnavailable);
   CHECK_FALSE(fixture.services.authenticator().IsRight("Bearer " + kToken));
   fixture.services.authenticator().SetToken(kToken);

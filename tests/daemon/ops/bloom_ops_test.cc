@@ -1,4 +1,4 @@
-// The operations on filters, frame by frame: what is answered, also to who asks again.
+// The operations on filters, frame by frame: answers, also to repeated requests.
 #include "daemon/ops/bloom_ops.h"
 
 #include <catch2/catch.hpp>

@@ -1,5 +1,5 @@
-// Functions on records: the built-in ones, those of a real shared object, and what a daemon says
-// when there is none or it misbehaves.
+// Functions on records: built-in functions, functions of a real shared object, and the daemon's
+// errors if the object is absent or misbehaves.
 #include "daemon/ops/functions.h"
 
 #include <catch2/catch.hpp>
@@ -92,7 +92,7 @@ struct Fixture {
 
   TestNode node;
   RawClient client;
-  std::string value;  // Of the last operation.
+  std::string value;  // Value of the last operation.
 };
 
 template <typename Number>

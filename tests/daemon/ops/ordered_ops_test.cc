@@ -1,4 +1,4 @@
-// The operations on ranges, frame by frame: pages, their rests, and who asks again.
+// The operations on ranges, frame by frame: pages, their rests, and repeated requests.
 #include "daemon/ops/ordered_ops.h"
 
 #include <catch2/catch.hpp>
@@ -239,7 +239,7 @@ TEST_CASE("OtherKindsHaveNoRanges") {
 TEST_CASE("APartitionAnswersForItsOwnRangeAndSaysWhereTheNextBegins") {
   Fixture fixture;
   for (const char* key : {"a", "b", "c"}) fixture.Put(key, "v");
-  // As after a split, but that what has left is still there: nothing shows it.
+  // Like after a split, but the moved-out records are still there: no answer shows them.
   fixture.node.SetRanges({"", "b"});
   fixture.node.Address(0);
   const Page first = fixture.Scan({});
@@ -277,7 +277,7 @@ TEST_CASE("WhatWasRoutedByAnOldMapIsRefused") {
   CHECK(refused.answer.code == StatusCode::kWrongEpoch);
   fixture.client.ack_watermark = header.frame_id + 1;
   CHECK(fixture.Code(GetOp("a")) == StatusCode::kNotFound);
-  // Under the new one what lies in another range is the sender's fault.
+  // Under the new term, a key of another range is the sender's fault.
   CHECK(fixture.Code(GetOp("c")) == StatusCode::kInvalidArgument);
   CHECK(fixture.Code(PutOp("c", "w")) == StatusCode::kInvalidArgument);
   for (const Opcode opcode : {Opcode::kScan, Opcode::kCountRange, Opcode::kEraseRange}) {

@@ -1,4 +1,4 @@
-// The operations on prefilters, and what a prefilter makes of others, frame by frame.
+// The operations on prefilters, and the effect of a prefilter on other operations, frame by frame.
 #include "daemon/ops/prefilter_ops.h"
 
 #include <catch2/catch.hpp>
@@ -88,7 +88,7 @@ TEST_CASE("ADownloadedFilterHasEveryKey") {
 TEST_CASE("APieceOfAFilterThatWasMadeAnewIsRefused") {
   Fixture fixture("absent");
   const wire::PrefilterSummary first = fixture.Describe();
-  // Three times what the smallest one is made for.
+  // Three times the capacity of the smallest filter.
   for (int i = 0; i < 10'000; ++i) {
     REQUIRE(fixture.Code(PutOp("key" + std::to_string(i), "v")) == StatusCode::kOk);
   }
@@ -101,7 +101,7 @@ TEST_CASE("APieceOfAFilterThatWasMadeAnewIsRefused") {
   CHECK(fixture.Code(ReadOp(second.generation, second.shape.bytes())) ==
         StatusCode::kInvalidArgument);
   CHECK(fixture.Code(ReadOp(second.generation, 1)) == StatusCode::kInvalidArgument);
-  // So it is after the partition's next term.
+  // Equal after the partition's next term.
   fixture.node.RaiseTerms();
   CHECK(fixture.Code(ReadOp(second.generation, 0)) == StatusCode::kAborted);
 }

@@ -15,7 +15,7 @@ using wire::ElementType;
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-// One core's groups, and members that ask as their clients would.
+// A core's groups, and members that ask like their clients.
 class Fixture {
  public:
   ProcessGroups groups;
@@ -28,7 +28,7 @@ class Fixture {
     label_ = "m" + std::to_string(member);
     return groups.Join(Place(member, may_wait), {member, size, rank, label_});
   }
-  // Members 1 to `size`, with these ranks less one.
+  // Forms members 1 to `size`; a member's rank is its number less 1.
   std::uint64_t Form(std::uint32_t size) {
     std::uint64_t instance = 0;
     for (std::uint32_t i = 0; i < size; ++i) {
@@ -210,7 +210,7 @@ TEST_CASE("WhoLeavesBreaksTheGroupForTheOthers") {
   CHECK(f.Meet(group, 1, 0).waits);
   CHECK(f.Meet(group, 1, 1).wakes);
   CHECK(f.groups.Leave(f.Place(2), {group, 2}).wakes);
-  CHECK(f.Meet(group, 1, 0).code == StatusCode::kOk);  // What is complete stays so.
+  CHECK(f.Meet(group, 1, 0).code == StatusCode::kOk);  // A complete meeting stays complete.
   const auto next = f.Meet(group, 2, 0);
   CHECK(next.code == StatusCode::kAborted);
   CHECK(next.text == "rank 1 (m2) has left the group");
@@ -293,7 +293,8 @@ TEST_CASE("AReductionAddsUpWhateverNumbersMembersGoBy") {
 TEST_CASE("WhoGoesOnToAnotherCallDoesNotGetTheResultOfTheLast") {
   Fixture f;
   const std::uint64_t group = f.Form(3);
-  // Rank 0 stops waiting for a barrier, which the others then complete, and calls something else.
+  // Rank 0 stops waiting for a barrier, which the other members then complete, and makes another
+  // call.
   CHECK(f.Meet(group, 1, 0, {}, {}, false).code == StatusCode::kDeadlineExceeded);
   CHECK(f.Meet(group, 1, 1).waits);
   CHECK_FALSE(f.Meet(group, 1, 2).waits);
@@ -399,7 +400,7 @@ TEST_CASE("MembersAreBounded") {
   CHECK(join("other", 2).code == StatusCode::kResourceExhausted);
   ProcessGroups::Place place = f.Place(1);
   place.name = "0";
-  CHECK(f.groups.Join(place, {1, kSize, -1, "label"}).waits);  // One that is there already.
+  CHECK(f.groups.Join(place, {1, kSize, -1, "label"}).waits);  // A label that exists already.
   f.groups.Leave(place, {0, 1});
   CHECK(join("other", 2).code == StatusCode::kResourceExhausted);
 }

@@ -1,4 +1,4 @@
-// The operations on queues, frame by frame: what is answered, also to who asks again.
+// The operations on queues, frame by frame: answers, also to repeated requests.
 #include "daemon/ops/queue_ops.h"
 
 #include <catch2/catch.hpp>
@@ -19,7 +19,7 @@ using wire::Argument;
 using wire::Opcode;
 
 constexpr std::uint64_t kMemoryBytes = 256ull << 20;
-constexpr std::uint64_t kLongMs = 60'000;  // Of a wait or lease that the test ends otherwise.
+constexpr std::uint64_t kLongMs = 60'000;  // For a wait or lease that the test ends earlier.
 
 wire::Operation PushOp(std::string_view value, std::uint64_t priority = 0) {
   wire::Operation operation;
@@ -397,7 +397,7 @@ TEST_CASE("AWaitingPopThatIsSentAgainWaitsOnce") {
   CHECK(Text(Fixture::Ask(fixture.other, PopOp(9))) == "2=b ");
 }
 
-// The timer would serve it too, but only after what is in the daemon's hands already.
+// The timer would serve it too, but only after requests that the daemon already has.
 TEST_CASE("APushIsTakenByWhoWaitsBeforeAnythingElseHappens") {
   Fixture fixture;
   RawClient& client = fixture.client;
@@ -509,7 +509,7 @@ TEST_CASE("TheBytesOfASessionsWaitsAreBounded") {
   CHECK_FALSE(client.HasAnswer());
   client.Call({Waiting(PushOp(value))});
   CHECK(client.WaitAnswer().answer.code == StatusCode::kDeadlineExceeded);
-  // What is over counts no more.
+  // An ended lease does not count.
   CHECK(Text(Fixture::Ask(fixture.other, PopOp())) == "1=first ");
   CHECK(client.WaitAnswer().answer.code == StatusCode::kOk);
   client.Call({Waiting(PushOp(value))});
@@ -552,7 +552,7 @@ TEST_CASE("OperationsOfAnotherKindAreRefused") {
 // Each keeps less than a session may, and together they would keep more than the core.
 TEST_CASE("ConsumersThatStopWithTheirAnswersUnfinishedDoNotFillTheHeap") {
   constexpr int kConsumers = 12;
-  constexpr int kPops = 160;  // Of 32,000 bytes each: 5.1 MB.
+  constexpr int kPops = 160;  // Items of 32,000 bytes each: 5.1 MB.
   static_assert(kConsumers * kPops * 32'000ull > ReplyCacheBytesMax(kMemoryBytes) * 3 / 2);
   static_assert(kPops * 32'000ull < limits::kCachedReplyBytesMax);
   TestNode node(1, kMemoryBytes, Kind::kQueue);
@@ -573,7 +573,7 @@ TEST_CASE("ConsumersThatStopWithTheirAnswersUnfinishedDoNotFillTheHeap") {
       REQUIRE(consumer.WaitAnswer().answer.code == StatusCode::kOk);
     }
   }
-  // What is kept now fits, and those are gone that have been silent longest.
+  // Cached replies now fit, and the longest silent sessions are gone.
   int held = 0;
   for (int i = 0; i < kConsumers; ++i) {
     const bool resumed = consumers[static_cast<std::size_t>(i)]->Attach();
@@ -584,7 +584,7 @@ TEST_CASE("ConsumersThatStopWithTheirAnswersUnfinishedDoNotFillTheHeap") {
   CHECK(held < kConsumers);
   CHECK(static_cast<std::uint64_t>(held) * kPops * value.size() <=
         ReplyCacheBytesMax(kMemoryBytes));
-  // Whose session is held still gets its answer again.
+  // A client with a kept session gets its answer again.
   RawClient& last = *consumers.back();
   wire::FrameHeader again = last.NextHeader();
   again.frame_id = first_pop;

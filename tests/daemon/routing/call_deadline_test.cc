@@ -96,7 +96,7 @@ std::unique_ptr<grpc::Server> Serve(v1::Data::Service* service) {
   return server;
 }
 
-// Two nodes: the first one is asked, and has no core.
+// Two nodes: the first node is asked, and has no core.
 placement::PlacementMapPtr MapOfAnOwner() {
   auto space = std::make_shared<placement::Namespace>();
   space->name = "default";

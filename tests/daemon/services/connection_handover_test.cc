@@ -89,11 +89,11 @@ TEST_CASE("AHandlerThatIsBusyBoundsWhatWaitsAndBlocksNobody") {
     (*handover)->Add(pair.ours);
   }
   CHECK_FALSE((*handover)->HasRoom());
-  // Ends the busy connection, whose other end says nothing, and closes the others unseen.
+  // Ends the busy connection, whose other end is silent, and closes the rest unread.
   (*handover)->Close();
   CHECK(busy.Ended());
   for (const Pair& pair : waiting) CHECK(pair.Ended());
-  // What comes late is closed, too.
+  // A late connection is closed too.
   Pair late;
   (*handover)->Add(late.ours);
   CHECK(late.Ended());

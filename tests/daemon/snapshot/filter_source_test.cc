@@ -25,7 +25,7 @@ storage::StoreOptions OfBytes(std::uint64_t bytes) {
   return options;
 }
 
-// What the image says, in a filter of another core.
+// Returns the image's content in a filter of another core.
 std::unique_ptr<StoreFixture> Replay(const std::string& image, const SourceSlice& end,
                                      const storage::StoreOptions& options, std::size_t* blocks) {
   auto fixture = std::make_unique<StoreFixture>(options);

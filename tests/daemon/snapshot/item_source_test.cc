@@ -60,7 +60,7 @@ Place PlaceOf(Bytes key) {
   return {item.priority(), item.id()};
 }
 
-// What the image says, in its order.
+// Returns the image's content, in its order.
 std::vector<std::pair<Place, Item>> Replay(const std::string& image, const SourceSlice& end) {
   std::vector<std::pair<Place, Item>> items;
   std::set<Place> met;
@@ -118,7 +118,7 @@ std::vector<std::pair<Place, Item>> Pushed(std::vector<std::pair<Place, Item>> i
   return items;
 }
 
-// Random changes, and what they leave.
+// Random changes, and their result.
 class Changes {
  public:
   Changes(QueueFixture& fixture, test::Random* random, std::size_t large_bytes)
@@ -131,7 +131,7 @@ class Changes {
   void Make(std::uint64_t count, std::uint64_t pushes) {
     for (std::uint64_t i = 0; i < count; ++i) One(pushes);
   }
-  // As of a moment, in the order of delivery.
+  // Returns the items at a moment, in the order of delivery.
   std::vector<std::pair<Place, Item>> At(std::uint64_t now_ms) const {
     std::vector<std::pair<Place, Item>> items;
     for (const auto& [place, item] : items_) {
@@ -183,7 +183,7 @@ class Changes {
       leased_.push_back(std::move(item));
     }
   }
-  // Of any lease there ever was: many are over.
+  // Ends any earlier lease: many leases are over.
   void End(bool ack) {
     if (leased_.empty()) return;
     const std::size_t at = random_.Below(leased_.size());
@@ -212,7 +212,7 @@ StoreOptions Small(Kind kind, std::uint64_t memory_bytes, std::uint64_t slots = 
   return options;
 }
 
-// One image after the other of a queue that goes up and down.
+// Takes image after image of a queue that grows and shrinks.
 void TakeAgainAndAgain(QueueFixture& fixture, test::Random* random, std::size_t large_bytes,
                        std::uint64_t changes_max, int rounds) {
   Changes changes(fixture, random, large_bytes);
@@ -274,7 +274,7 @@ TEST_CASE("AnImageOfAQueueThatLeavesMemoryIsTheQueueAsItWasAtItsEnd") {
 }
 
 // With this seed a push waits for room while the only segment that can leave is hardly used. It was
-// sealed and compacted into a new one, again and again, and the push waited without end.
+// sealed and compacted into a new segment, again and again, and the push waited without end.
 TEST_CASE("AHardlyUsedSegmentLeavesForWhoWaits") {
   const Kind kind = GENERATE(Kind::kQueue, Kind::kPriority);
   test::Random random("AHardlyUsedSegmentLeavesForWhoWaits", 2858999593);
@@ -375,7 +375,7 @@ TEST_CASE("AnImageOfAQueueThatGrowsFasterThanItIsTakenIsGivenUp") {
   QueueFixture fixture;
   ItemSource source(*fixture.core, fixture.partition->id());
   std::string image;
-  // So much that the walk never comes to its end, of which nothing stays.
+  // More than the walk can ever finish; nothing of the image stays.
   const std::string value(100'000, 'x');
   std::uint64_t pushed = 0;
   const auto push = [&] {
@@ -397,7 +397,7 @@ TEST_CASE("RemovalsOfWhatTheWalkHasPassedAreNoted") {
   for (int i = 0; i < 300; ++i) fixture.Push(std::string(1'000, 'x'));
   ItemSource source(*fixture.core, fixture.partition->id());
   SourceSlice slice;
-  source.Slice(&slice);  // Finds what was delivered.
+  source.Slice(&slice);  // Finds delivered items.
   source.Slice(&slice);
   REQUIRE_FALSE(slice.done);
   REQUIRE(fixture.Pop(100).size() == 100);

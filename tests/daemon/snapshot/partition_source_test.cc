@@ -1,5 +1,4 @@
-// Images of a partition of records that changes while they are taken, against what it held at their
-// end.
+// Images of a partition with records that change meanwhile, compared with its content at their end.
 #include "daemon/snapshot/partition_source.h"
 
 #include <catch2/catch.hpp>
@@ -39,7 +38,7 @@ SourceSlice Take(
   }
 }
 
-// What the image says, fed in pieces as a reader of a file does.
+// Returns the image's content, fed in pieces like a file.
 Model Replay(const std::string& image, const SourceSlice& end) {
   Model model;
   ImageDecoder decoder;
@@ -170,7 +169,7 @@ TEST_CASE("AnImageIsThePartitionAsItWasAtItsEnd") {
     for (int round = 0; round < 5; ++round) {
       RecordSource source(*fixture.core, fixture.partition->id());
       std::string image;
-      // Few at first, so that it comes to an end beside large values that change.
+      // Few at first, so that it ends beside large values that change.
       const SourceSlice end =
           Take(fixture, &source, &image, [&] { changes.Make(round == 0 ? 0 : 20 / round); });
       REQUIRE(end.code == StatusCode::kOk);
@@ -214,7 +213,7 @@ TEST_CASE("AnImageThatNobodyTakesIsGivenUp") {
   fixture.Put("k", "v");
   RecordSource source(*fixture.core, fixture.partition->id());
   SourceSlice walked;
-  // An end would be one at once.
+  // An end would come at once.
   fixture.Put("k0", std::string(2 << 20, 'a'));
   source.Slice(&walked);
   REQUIRE_FALSE(walked.done);

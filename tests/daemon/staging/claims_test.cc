@@ -1,4 +1,4 @@
-// Who gets the claim on a namespace, also behind the death of the node that kept it.
+// The claim on a namespace, also after the death of the node that kept it.
 #include "daemon/staging/claims.h"
 
 #include <catch2/catch.hpp>

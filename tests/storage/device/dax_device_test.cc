@@ -1,5 +1,5 @@
-// Runs with PMEM2_FORCE_GRANULARITY=CACHE_LINE (ctest sets it): PMDK then takes any file for one on
-// persistent memory. It shows the code's paths, not their durability.
+// Runs with PMEM2_FORCE_GRANULARITY=CACHE_LINE (ctest sets it): PMDK then takes any file for a file
+// on persistent memory. It shows the code's paths, not their durability.
 #include "storage/device/dax_device.h"
 
 #include <fcntl.h>

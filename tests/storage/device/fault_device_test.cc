@@ -31,8 +31,8 @@ std::uint32_t VersionAt(const FaultDevice& device, std::uint64_t block, std::siz
                                       sector * kFaultSectorBytes);
 }
 
-// The contract again, written as bounds: each write of a block has a number that grows; a crash may
-// leave any number that was submitted, but none below what is durable.
+// The device's contract as bounds. Each write of a block has a growing number. A crash may leave
+// any submitted number, but none below the durable number.
 class Traffic {
  public:
   explicit Traffic(std::uint32_t seed) : random_(seed), device_(kBytes, seed) {}
@@ -57,7 +57,7 @@ class Traffic {
     }
   }
 
-  // Counts what the crash did to blocks that were at risk.
+  // Counts the effects of the crash on blocks that were at risk.
   void CrashAndCheck(int* lost, int* kept, int* torn) {
     device_.Crash();
     queue_.reset();
@@ -76,7 +76,7 @@ class Traffic {
         *kept += *seen.begin() == state.started ? 1 : 0;
         *torn += seen.size() > 1 ? 1 : 0;
       }
-      // One version again, so that the next life has a floor that can be told.
+      // A single version again, so that the next life has a known floor.
       state.started = state.completed = state.durable = next_version_++;
       const auto queue = QueueOf(device_, 1);
       REQUIRE(
@@ -160,7 +160,7 @@ TEST_CASE("ACrashKeepsWhatIsDurableAndDoesAnythingLegalToTheRest") {
       traffic.CrashAndCheck(&lost, &kept, &torn);
     }
   }
-  // An adversary that never does one of these finds no mistake of that kind.
+  // An adversary without one of these faults finds no mistake of that kind.
   CHECK(lost > 100);
   CHECK(kept > 100);
   CHECK(torn > 100);
@@ -199,7 +199,7 @@ TEST_CASE("TheSameSeedGivesTheSameOutcome") {
     CHECK(std::pair(order, content) == run(seed));
     orders.insert(order);
   }
-  CHECK(orders.size() > 20);  // And different seeds different ones.
+  CHECK(orders.size() > 20);  // Different seeds give different orders.
 }
 
 TEST_CASE("AFlushCoversOnlyWritesThatWereReapedBefore") {
@@ -278,7 +278,7 @@ TEST_CASE("WhatAFailedFlushLeftOutNoLaterOneMakesDurable") {
     REQUIRE(WriteBlocks(queue.get(), 0, BlockOf(7).bytes()).ok());
     device.AddRule({DeviceOperation::kFlush, 0, UINT64_MAX, 0, 1, EIO});
     CHECK_FALSE(FlushDevice(queue.get()).ok());
-    CHECK(FlushDevice(queue.get()).ok());  // As Linux: it has nothing dirty any more.
+    CHECK(FlushDevice(queue.get()).ok());  // Like Linux: it has no dirty page any more.
     device.Crash();
     lost += VersionAt(device, 0, 0) == 0 ? 1 : 0;
   }

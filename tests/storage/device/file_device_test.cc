@@ -129,7 +129,7 @@ TEST_CASE("AThreadThatSleepsInEpollIsWokenByACompletion") {
     const Deadline deadline = Deadline::AfterMs(60'000);
     unsigned reaped = 0;
     while (reaped == 0 && !deadline.Passed()) {
-      // EINTR is a wake-up as good as any: one look, and back to sleep.
+      // EINTR is a wake-up like any other: a look, and back to sleep.
       const int events = epoll_wait(epoll, &event, 1, static_cast<int>(deadline.LeftMs()));
       REQUIRE((events == 1 || (events == -1 && errno == EINTR)));
       reaped += queue->Reap([](const DeviceCompletion&) {});
@@ -205,7 +205,8 @@ TEST_CASE("AReadBehindTheEndOfAFileThatWasCutOffIsAnError") {
   BlockBuffer block(2 * kDeviceBlockBytes);
   const Status behind = ReadBlocks(queue.get(), kBytes / 2 + 4096, block.bytes());
   CHECK(behind.code() == StatusCode::kDeviceError);
-  const Status partly = ReadBlocks(queue.get(), kBytes / 2, block.bytes());  // Short: one of two.
+  // Short: a block of two.
+  const Status partly = ReadBlocks(queue.get(), kBytes / 2, block.bytes());
   CHECK(partly.code() == StatusCode::kDeviceError);
   CHECK(partly.ToString().find("Input/output error") != std::string::npos);
   CHECK(ReadBlocks(queue.get(), 0, block.bytes()).ok());
@@ -236,14 +237,14 @@ TEST_CASE("FilesThatAreNoDevicesAreRefused") {
 }
 
 TEST_CASE("AFileSystemWithoutDirectIoIsRefusedInSoManyWords") {
-  // proc has none on any kernel.
+  // No kernel has it for files of proc.
   const auto refused = FileDevice::Open("/proc/self/oom_score_adj", kBytes);
   CHECK(refused.code() == StatusCode::kFailedPrecondition);
   CHECK(refused.status().ToString().find("O_DIRECT") != std::string::npos);
   CHECK(refused.status().remedy().find("ext4") != std::string::npos);
 }
 
-// What a container's seccomp profile does.
+// Acts like a container's seccomp profile.
 bool ForbidIoUring(int error) {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

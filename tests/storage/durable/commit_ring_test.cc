@@ -1,4 +1,4 @@
-// What is acknowledged by `sync` is there after a crash, without a checkpoint.
+// Changes acknowledged by `sync` are there after a crash, without a checkpoint.
 #include "storage/durable/commit_ring.h"
 
 #include <catch2/catch.hpp>
@@ -42,7 +42,7 @@ DurableNodeOptions WithoutCheckpoints(std::uint64_t ring_bytes = 1 << 20) {
   return options;
 }
 
-// Until what this partition has so far may be told.
+// Waits until all changes of this partition may be acknowledged.
 void Commit(DurableNode& node, const Partition& partition) {
   for (int i = 0; node.core->TakeCommitWait(partition) != 0; ++i) {
     REQUIRE(i < 100'000);
@@ -186,7 +186,7 @@ TEST_CASE("ATornCommitStaysGoneThoughItsBytesComeBack") {
   partition = Again(node);
   REQUIRE(node.Text(partition, "key") == "first");
   node.Crash();
-  // As a write of the next commit would do of which nothing but this sector is there.
+  // Like a write of the next commit of which only this sector reached the device.
   node.device->FlipBit(sector, 1);
   partition = Again(node);
   CHECK(node.Text(partition, "key") == "first");

@@ -1,5 +1,5 @@
-// Durable filters: after a crash each has at least what it had when the last checkpoint was begun,
-// and nothing that it never had.
+// Durable filters: after a crash each has at least its bits at the begin of the last checkpoint,
+// and only bits that it ever had.
 #include <catch2/catch.hpp>
 
 #include <set>
@@ -119,7 +119,7 @@ TEST_CASE("ADroppedFilterIsGone") {
   CHECK(partition->bloom().filter().EstimatedItems() == Approx(1).epsilon(0.1));
 }
 
-// Without some of its bits it would say of what was inserted that it never was.
+// Without some of its bits, it would deny values that were inserted.
 TEST_CASE("AFilterOfWhichAPieceIsDamagedIsLost") {
   DurableNode node({});
   Partition* partition = First(node);
@@ -150,7 +150,7 @@ TEST_CASE("AFilterCannotBeSync") {
   CHECK(node.core->AddPartition(IdOf(0), Term(1), options).code() == StatusCode::kInvalidArgument);
 }
 
-// Where the device has no room nobody is told that it is durable, until it has.
+// While the device has no room, durability is not acknowledged.
 TEST_CASE("AFilterThatFindsNoRoomIsNotCalledDurable") {
   DurableNodeOptions options;
   options.slots = 12;
@@ -237,7 +237,7 @@ class FilterHistory {
         node_.AdvanceMs(random_.Below(200));
         break;
       case 1:
-        // The bits at its beginning are those of `inserted_` now.
+        // The bits at its begin are the present bits of `inserted_`.
         if (!persisting_) {
           persisting_ = true;
           persist_of_ = inserted_;
@@ -295,9 +295,9 @@ class FilterHistory {
   Partition* filter_ = nullptr;
   Partition* records_ = nullptr;
   std::uint32_t term_ = 0;
-  std::set<std::uint64_t> inserted_;    // In this life, and durable ones.
-  std::set<std::uint64_t> durable_;     // Somebody was told so.
-  std::set<std::uint64_t> persist_of_;  // What the one under way is to cover.
+  std::set<std::uint64_t> inserted_;    // Values of this life, and durable values.
+  std::set<std::uint64_t> durable_;     // Acknowledged as durable.
+  std::set<std::uint64_t> persist_of_;  // Values that the present Persist must cover.
   bool persisting_ = false;
 };
 

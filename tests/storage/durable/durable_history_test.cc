@@ -1,7 +1,7 @@
-// Random histories of one core on a device that loses, tears and reorders, with a partition of each
-// durability: after each crash exactly the state at the last checkpoint is there (kAsync), and
-// nothing that was durable for those who waited is missing (kSync), after any number of lives. One
-// seed per history; TP_TEST_SEED repeats one.
+// Random histories of a core on a device that loses, tears and reorders, with a partition of each
+// durability. After each crash a kAsync partition has exactly its state at the last checkpoint. A
+// kSync partition lacks no acknowledged change. Both hold after any number of lives. A history has
+// a seed, which TP_TEST_SEED repeats.
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -23,11 +23,11 @@ struct Value {
   std::string text;
   std::uint64_t expiry_ms = 0;  // 0: never.
 };
-// Of each partition; none: it does not exist.
+// Content of each partition; no value: it does not exist.
 using Content = std::map<std::string, Value>;
 using State = std::array<std::optional<Content>, kPartitions>;
 constexpr int kSyncPartition = 1;
-// What became of a key of the sync partition, and the position that says when that is durable.
+// A change of a key of the sync partition, and the position that decides about its durability.
 struct Change {
   std::uint64_t position = 0;
   std::optional<Value> value;
@@ -59,7 +59,7 @@ class History {
 
   int crashes = 0;
   std::uint64_t segments = 0;      // Recovered.
-  std::uint64_t from_footers = 0;  // Of these.
+  std::uint64_t from_footers = 0;  // Part of these.
 
  private:
   static DurableNodeOptions Options(std::uint64_t seed, std::mt19937_64& random) {
@@ -141,19 +141,19 @@ class History {
         for (std::uint64_t n = Below(6); n > 0; --n) Work();
     }
   }
-  // Notes what the cut of a checkpoint has seen.
+  // Notes the state that the cut of a checkpoint has seen.
   void Work() {
     node_.Work();
     INFO("seed " << seed_);
-    REQUIRE(++works_ < 200'000);  // Else something waits for what never comes.
-    if (verifying_) return;       // Nothing changes then but what has expired.
+    REQUIRE(++works_ < 200'000);  // Otherwise an operation waits for ever.
+    if (verifying_) return;       // Only expiry changes the state then.
     const CheckpointCounters checkpoints = node_.core->counters().checkpoint;
     if (checkpoints.begun != begun_) {
       REQUIRE(checkpoints.begun == begun_ + 1);
       begun_ = checkpoints.begun;
       snapshots_.push_back(state_);
     }
-    // Of checkpoints that are durable the last one counts, and the one under way may.
+    // The last durable checkpoint counts, and the checkpoint under way may count.
     while (snapshots_.size() > 1 + (checkpoints.begun - checkpoints.checkpoints)) {
       snapshots_.erase(snapshots_.begin());
     }
@@ -180,7 +180,7 @@ class History {
     (*state_[i])[key] = value;
     NoteChange(i, key, value);
   }
-  // Each is another one, so that it is known which one was found.
+  // Each text is new, so that the found text is known.
   std::string NewText(std::uint64_t filling) {
     ++values_;
     return std::to_string(10'000'000 + values_) +
@@ -232,7 +232,7 @@ class History {
     }
     if (outcome.code == StatusCode::kOk) NoteChange(i, key, std::nullopt);
   }
-  // The same as DurableNode::Run, but that checkpoints are noted.
+  // Runs like DurableNode::Run, and notes checkpoints.
   template <typename Operation>
   void Operate(Operation&& operation, HashOutcome* outcome) {
     for (int tries = 0; tries < 30; ++tries) {
@@ -312,7 +312,7 @@ class History {
     REQUIRE(text == Expected(i, key, state));
   }
 
-  // That its order has the keys that it finds one by one.
+  // Checks that the order has the keys that single reads find.
   void CheckOrder(int i, const std::map<std::pair<int, std::string>, std::string>& found) {
     if (kind_ != Kind::kOrdered) return;
     std::vector<std::string> keys;
@@ -441,7 +441,7 @@ class History {
     snapshots_ = {state_};
   }
 
-  // `checked` was said before the start of what it would find, however often that was tried.
+  // `checked` was the prediction before the start, however often the start was tried.
   void CompareWith(const Result<CoreCheck>& checked) {
     INFO("seed " << seed_);
     REQUIRE(checked.ok());
@@ -455,7 +455,7 @@ class History {
   static std::string Short(const std::string& text) {
     return text.substr(0, 8) + "(" + std::to_string(text.size()) + ")";
   }
-  // It is what the last change has left that somebody was told of, or a later one.
+  // The text is from the last acknowledged change, or from a later change.
   void CheckSync(const std::string& key, const std::string& text) {
     std::vector<Change>& changes = changes_[key];
     std::size_t at = changes.size() - 1;
@@ -477,7 +477,7 @@ class History {
   std::mt19937_64 random_;
   DurableNode node_;
   const std::uint64_t seed_;
-  const std::string key_filling_;  // Large tombstones, so that there are enough to be worth a move.
+  const std::string key_filling_;  // Makes large tombstones, so that there are enough for a move.
   const Kind kind_;
   const PrefilterKind prefilter_;
   const bool has_large_;
@@ -486,14 +486,14 @@ class History {
   std::array<Partition*, kPartitions> partitions_{};
   std::array<std::uint32_t, kPartitions> terms_{};
   State state_;
-  // What recovery may find: of the last durable checkpoint, and of the one under way.
+  // Possible results of recovery: the last durable checkpoint, and the checkpoint under way.
   std::vector<State> snapshots_;
   std::uint64_t begun_ = 0;
   bool verifying_ = false;
   int gone_ = -1;  // A partition that was dropped and could not be made again.
   std::uint64_t works_ = 0;
-  std::map<std::string, std::vector<Change>> changes_;  // Of the sync partition.
-  std::uint64_t durable_ = 0;                           // Of the last life, at its end.
+  std::map<std::string, std::vector<Change>> changes_;  // Changes of the sync partition.
+  std::uint64_t durable_ = 0;  // Durable position at the end of the last life.
 };
 
 void RunHistories(int count) {

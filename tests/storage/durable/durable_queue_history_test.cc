@@ -1,7 +1,7 @@
-// Random histories of durable queues on a device that loses, tears and reorders: after each crash a
-// queue of kAsync is as it was at the last checkpoint, and one of kSync as it was after some change
-// that nobody was told less than: items, their order, how often they were delivered, and who has
-// them. One seed per history; TP_TEST_SEED repeats one.
+// Random histories of durable queues on a device that loses, tears and reorders. After each crash a
+// kAsync queue has its state at the last checkpoint. A kSync queue has its state after some change,
+// at least the last acknowledged change. The state: items, their order, their deliveries, their
+// consumers. A history has a seed, which TP_TEST_SEED repeats.
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -24,24 +24,24 @@ struct Item {
   std::string text;
   std::uint64_t expiry_ms = 0;  // 0: never.
   std::uint64_t deliveries = 0;
-  std::uint64_t consumer = 0;  // 0: nobody has it.
+  std::uint64_t consumer = 0;  // 0: no consumer.
   std::uint64_t deadline_ms = 0;
 };
 using ItemName = std::pair<std::uint64_t, std::uint64_t>;  // Priority and id.
 using Content = std::map<ItemName, Item>;
 struct Change {
-  std::uint64_t position = 0;  // The one that says when it is durable.
+  std::uint64_t position = 0;  // Position that decides about its durability.
   Content content;
 };
 
-// Tells texts apart, and those whose parts come from several.
+// Returns a short form that distinguishes texts, also texts with parts of several texts.
 std::string Short(const std::string& text) {
   const std::size_t of_last = text.size() - text.find_last_not_of(text.back()) - 1;
   return text.substr(0, 8) + text.back() + "(" + std::to_string(text.size()) + "/" +
          std::to_string(of_last) + ")";
 }
 
-// What a client can see.
+// Returns the state that a client can see.
 std::string TextOf(const Content& content, std::uint64_t now_ms) {
   std::string ready;
   std::string leased;
@@ -86,7 +86,7 @@ class QueueHistory {
   }
 
   int crashes = 0;
-  // A lease has ended that found no room in the log to say so: after the crash the item is leased
+  // A lease has ended without room in the log for its end. After the crash the item is leased
   // again, which the model does not know. Ends the history.
   bool left_out = false;
 
@@ -97,12 +97,11 @@ class QueueHistory {
     options.block_bytes = 8192 << random() % 2;
     options.blocks = 40 + random() % 24;
     options.slots = 20 + random() % 16;
-    // What is above a quarter of it waits for a checkpoint, and what comes later may be there
-    // without it.
+    // A value above a quarter of it waits for a checkpoint. Later changes may be there without it.
     options.ring_bytes = 4096 * (3 + random() % 6);
     options.core.checkpoint_interval_ms = 100;
     options.core.victim_sample_segments = 4 + random() % 64;
-    // Else there is often no room for the end of a lease, and so nothing to compare (left_out).
+    // Otherwise there is often no room for the end of a lease, and no comparison (left_out).
     if (HasLarge(seed)) options.slots += 100;
     if (HasLarge(seed)) options.blocks += 64;
     return options;
@@ -128,7 +127,7 @@ class QueueHistory {
   void NoteLeftOut() {
     for (int i = 0; i < kQueues; ++i) left_out = left_out || QueueOf(i).releases_left_out() > 0;
   }
-  // From here on what there is now is all that is known.
+  // From here on only the present state is known.
   void Forget() {
     begun_ = node_.core->counters().checkpoint.begun;
     marked_ = {contents_[0]};
@@ -139,13 +138,14 @@ class QueueHistory {
       changes_.push_back({partitions_[i]->commit_position(), contents_[i]});
     }
   }
-  // Notes what the cut of a checkpoint has seen.
+  // Notes the state that the cut of a checkpoint has seen.
   void Work() {
-    const Content before = contents_[0];  // A cut comes first, then what waited for a record.
+    // A cut comes first, then operations that waited for a record.
+    const Content before = contents_[0];
     node_.Work();
     INFO("seed " << seed_);
-    REQUIRE(++works_ < 200'000);  // Else something waits for what never comes.
-    if (verifying_) return;       // Nothing changes then but what has expired.
+    REQUIRE(++works_ < 200'000);  // Otherwise an operation waits for ever.
+    if (verifying_) return;       // Only expiry changes the state then.
     const CheckpointCounters checkpoints = node_.core->counters().checkpoint;
     if (checkpoints.begun != begun_) {
       REQUIRE(checkpoints.begun == begun_ + 1);
@@ -155,7 +155,7 @@ class QueueHistory {
     while (marked_.size() > 1 + (checkpoints.begun - checkpoints.checkpoints))
       marked_.erase(marked_.begin());
   }
-  // As the daemon runs an operation, which says what it met by its code.
+  // Runs an operation like the daemon; its code says which records it met.
   StatusCode Operate(const std::function<StatusCode()>& operation) {
     StatusCode code = StatusCode::kOk;
     for (int tries = 0; tries < 30; ++tries) {
@@ -197,7 +197,8 @@ class QueueHistory {
       case 6:
       case 7:
       case 8:
-        return Pop(i, ++consumers_);  // Each another one, so that it is known which lease it is.
+        // Each has its own consumer number, which identifies the lease.
+        return Pop(i, ++consumers_);
       case 9:
         return EndLease(i, true);
       case 10:
@@ -213,11 +214,12 @@ class QueueHistory {
         for (std::uint64_t n = Below(6); n > 0; --n) Work();
     }
   }
-  // Done before anything else, so that the model knows when.
+  // Comes before all else, so that the model knows the time.
   void ReleaseOverdue(int i) {
     const std::uint64_t now_ms = NowMs();
     REQUIRE_FALSE(QueueOf(i).ReleaseOverdue(now_ms));
-    std::map<std::pair<std::uint64_t, std::uint64_t>, Item*> overdue;  // As they end.
+    // In the order of their ends.
+    std::map<std::pair<std::uint64_t, std::uint64_t>, Item*> overdue;
     for (auto& [name, item] : contents_[i]) {
       if (item.consumer != 0 && item.deadline_ms <= now_ms) {
         overdue[{item.deadline_ms, name.second}] = &item;
@@ -232,7 +234,7 @@ class QueueHistory {
   void Push(int i) {
     Item item;
     const std::uint64_t fillings[] = {0, 0, 8, 100, 1'000, 2'100};
-    // Of a sync queue one would wait for a checkpoint, and what comes later may be there without
+    // In a sync queue the value would wait for a checkpoint, and later changes may be there without
     // it.
     const bool is_large = HasLarge(seed_) && i != kSyncQueue && Below(4) == 0;
     const std::uint64_t filling =
@@ -287,7 +289,7 @@ class QueueHistory {
       found->second.consumer = consumer;
       found->second.deadline_ms = NowMs() + kVisibilityMs;
     }
-    Note(i);  // With the position of the last one of them, which is not less than its own.
+    Note(i);  // Uses the position of their last change, which is not less than its own.
   }
   void EndLease(int i, bool acks) {
     Content& content = contents_[i];
@@ -304,7 +306,7 @@ class QueueHistory {
     });
     INFO("seed " << seed_ << ", queue " << i << ", item " << id << ": " << StatusCodeName(code));
     if (item.consumer == 0 || deliveries != item.deliveries) {
-      // A ready one that has expired is removed in the background.
+      // A ready item that has expired is removed in the background.
       const bool may_be_gone =
           item.consumer == 0 && item.expiry_ms != 0 && item.expiry_ms <= NowMs();
       if (code == StatusCode::kNotFound && may_be_gone) return;
@@ -323,7 +325,7 @@ class QueueHistory {
     Note(i);
   }
 
-  // What the queue shows, which it does not change.
+  // Returns the queue's content without changing it.
   std::string Shown(int i) {
     std::string ready;
     (void)Operate([&] {
@@ -419,7 +421,7 @@ class QueueHistory {
       const std::string text = TextOf(changes_[i].content, NowMs());
       expected += "\n" + std::to_string(changes_[i].position) + " " + text;
       if (text == sync) after_change = &changes_[i].content;
-      if (changes_[i].position <= durable_) break;  // Somebody was told of it.
+      if (changes_[i].position <= durable_) break;  // It was acknowledged.
     }
     INFO("durable " << durable_ << ", after changes:" << expected);
     REQUIRE(after_change != nullptr);
@@ -443,12 +445,13 @@ class QueueHistory {
   std::array<Partition*, kQueues> partitions_{};
   std::array<std::uint32_t, kQueues> terms_{};
   std::array<Content, kQueues> contents_;
-  std::array<std::set<std::uint64_t>, kQueues> ids_given_;  // None is given twice.
-  // What recovery may find of the first: of the last durable checkpoint, and of the one under way.
+  std::array<std::set<std::uint64_t>, kQueues> ids_given_;  // No id is given twice.
+  // Possible results of recovery for the first queue: the last durable checkpoint, and the
+  // checkpoint under way.
   std::vector<Content> marked_;
   std::uint64_t begun_ = 0;
-  std::vector<Change> changes_;  // Of the sync queue.
-  std::uint64_t durable_ = 0;    // Of the last life, at its end.
+  std::vector<Change> changes_;  // Changes of the sync queue.
+  std::uint64_t durable_ = 0;    // Durable position at the end of the last life.
   std::uint64_t works_ = 0;
   bool verifying_ = false;
 };

@@ -1,4 +1,4 @@
-// What a core has left is told as recovery will find it, and what is damaged by name.
+// The check reports a core's remains as recovery will find them, and names the damaged parts.
 // (durable_history_test.cc compares both after each of its crashes.)
 #include "storage/durable/log_check.h"
 
@@ -21,7 +21,7 @@ PartitionOptions With(Durability durability) {
 const std::vector<RecoverablePartition> kWanted = {{kAsyncId, Term(1), With(Durability::kAsync)},
                                                    {kSyncId, Term(1), With(Durability::kSync)}};
 
-// Two marked keys of each partition, and one more of the sync one in the ring.
+// Two checkpointed keys of each partition, and another key of the sync partition in the ring.
 struct Fixture {
   Fixture() {
     REQUIRE(node.Start({}).ok());

@@ -1,5 +1,5 @@
-// A device that does not have what its last checkpoint counts: the loss is told, and only of
-// partitions that were there.
+// A device that lacks data of its last checkpoint: the loss is reported, and only for partitions
+// that were there.
 #include <catch2/catch.hpp>
 #include <cstring>
 
@@ -35,7 +35,7 @@ struct Fixture {
     if (has_later) wanted.push_back({kLaterId, Term(term), options});
     return wanted;
   }
-  // What check and recovery, which must agree, say of each partition.
+  // Returns the losses of each partition by check and recovery, which must agree.
   std::vector<StatusCode> Losses() {
     const auto check = node.Check(Wanted());
     REQUIRE(check.ok());
@@ -47,7 +47,7 @@ struct Fixture {
     }
     return losses;
   }
-  // As a daemon does that has told the coordinator.
+  // Begins like a daemon that has reported to the coordinator.
   Partition* BeginAnew(PartitionId id) {
     node.core->DropIncoming(id);
     return node.core->AddPartition(id, Term(++term), options).value();
@@ -111,7 +111,7 @@ TEST_CASE("ALossIsToldUntilThePartitionBeginsAnewAndNotOfLaterOnes") {
   fixture.has_later = true;
   Partition* later = fixture.node.core->AddPartition(kLaterId, Term(1), fixture.options).value();
   for (Partition* each : {anew, later}) fixture.node.Put(each, "new", "value");
-  // Until what notes their beginning has been moved, and nothing older is left.
+  // Until the record of their begin has been moved, and no older record is left.
   const int rounds = GENERATE(0, 12);
   for (int round = 0; round < rounds; ++round) {
     for (int i = 0; i < 100; ++i) {
@@ -122,7 +122,7 @@ TEST_CASE("ALossIsToldUntilThePartitionBeginsAnewAndNotOfLaterOnes") {
     REQUIRE(fixture.node.Persist().ok());
     for (int i = 0; i < 200; ++i) fixture.node.Work();
   }
-  // With what only the ring has of them, and with what a checkpoint covers.
+  // Both with changes that only the ring has, and with changes that a checkpoint covers.
   if (fixture.options.durability == Durability::kAsync || GENERATE(true, false)) {
     REQUIRE(fixture.node.Persist().ok());
   } else {
@@ -141,13 +141,13 @@ TEST_CASE("ALossIsToldUntilThePartitionBeginsAnewAndNotOfLaterOnes") {
   }
 }
 
-// As a device leaves it that says of a write that it was done.
+// The device acknowledged a write and did not make it.
 TEST_CASE("AnOlderSegmentInThePlaceOfANewerOneIsALoss") {
   Fixture fixture;
   std::vector<std::vector<std::byte>> before;
   const std::uint64_t slots = fixture.layout().slot_count;
   for (std::uint64_t slot = 0; slot < slots; ++slot) before.push_back(fixture.ReadSlot(slot));
-  // Again and again: until the slots were given back and serve the next ones.
+  // Repeats until the slots were freed and reused.
   for (char letter = 'a'; letter < 'g'; ++letter) {
     fixture.PutAll(letter);
     REQUIRE(fixture.node.Persist().ok());
@@ -170,8 +170,7 @@ TEST_CASE("AnOlderSegmentInThePlaceOfANewerOneIsALoss") {
 
 TEST_CASE("ACheckpointThatIsDamagedIsALossAndNoOlderState") {
   Fixture fixture;
-  // A few keys, in the segment that the checkpoint before has open, or so many that there are new
-  // ones.
+  // A few keys, in the open segment of the previous checkpoint, or enough keys for new segments.
   const int keys = GENERATE(1, 100);
   for (int i = 0; i < keys; ++i) fixture.node.Put(fixture.partition, KeyOf(i), "newer");
   REQUIRE(fixture.node.Persist().ok());
@@ -198,7 +197,7 @@ TEST_CASE("ADamagedCheckpointWithNothingNewBehindTheOtherOneCostsNothing") {
   std::uint64_t newest = 0;
   const bool is_last = GENERATE(true, false);
   if (is_last) {
-    REQUIRE(fixture.node.Persist().ok());  // The same again.
+    REQUIRE(fixture.node.Persist().ok());  // A second time.
   } else {
     fixture.PutAll('w');
   }
@@ -214,7 +213,7 @@ TEST_CASE("ADamagedCheckpointWithNothingNewBehindTheOtherOneCostsNothing") {
   }
 }
 
-// More segments go than one checkpoint can name.
+// More segments leave than a checkpoint can name.
 TEST_CASE("ManySegmentsThatGoAtOnceAreNotMissed") {
   Fixture fixture(Durability::kAsync, 160);
   constexpr int kKeys = 3'000;

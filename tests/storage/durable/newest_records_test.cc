@@ -1,4 +1,4 @@
-// Of each key the newest record counts, however many there are, in whatever order they are found.
+// The newest record of each key counts, for any number of records in any order.
 #include "storage/durable/newest_records.h"
 
 #include <catch2/catch.hpp>
@@ -20,7 +20,7 @@ struct Expected {
   bool in_ring = false;
 };
 
-// Keys are numbers. Beside the records of one partition a model of what counts of them.
+// Keys are numbers. Records of a partition, and a model of the records that count.
 class Found {
  public:
   Found(test::Random& random, bool keeps_keys) : random_(random), keeps_keys_(keeps_keys) {
@@ -30,7 +30,7 @@ class Found {
   void AddOne(std::uint64_t keys) {
     const std::string key = std::to_string(random_.Below(keys));
     Expected each;
-    // Unlike any before: that of two with one version the first counts is another test's.
+    // A new version: records with equal versions are another test's subject.
     each.lsn = (random_.Below(1 << 20) + 1) << 24 | ++added_;
     each.location = added_ * 8;
     each.expiry_ms = random_.OneIn(8) ? added_ : 0;
@@ -101,7 +101,7 @@ class Found {
 
 void RunAgainstModel(const char* name, bool keeps_keys) {
   test::Random random(name);
-  // From less than the first chunk to more than one in huge pages.
+  // From less than the first chunk to more than a chunk in huge pages.
   for (const std::uint64_t keys : {10ull, 3'000ull, 150'000ull}) {
     Found found(random, keeps_keys);
     for (int round = 0; round < 4; ++round) {

@@ -1,4 +1,4 @@
-// What a core finds again after a crash.
+// Data that a core finds again after a crash.
 #include "storage/durable/recovery.h"
 
 #include <catch2/catch.hpp>
@@ -69,8 +69,8 @@ TEST_CASE("WhatWasMarkedIsThereAfterACrash") {
   }
 }
 
-// Nothing is in DRAM then that could leave it, and hardly a slot is free: who writes waits for
-// those that compaction wins.
+// No record in DRAM could leave it, and hardly a slot is free. A writer waits for slots that
+// compaction frees.
 TEST_CASE("AfterARestartWhatIsDeadOnAFullDeviceMakesRoom") {
   DurableNode node({});
   Partition* partition = First(node);
@@ -92,15 +92,15 @@ TEST_CASE("AfterARestartWhatIsDeadOnAFullDeviceMakesRoom") {
   }
 }
 
-// Each kill leaves a segment that is hardly used, with a record or two that count; they were the
-// whole device in the end, as none of them had much that was dead.
+// Each kill leaves a hardly used segment with a record or two that count. In the end these segments
+// were the whole device, because none of them had many dead bytes.
 TEST_CASE("SegmentsThatKillsHaveLeftHalfEmptyMakeRoom") {
   DurableNode node({});
   Partition* partition = First(node);
   const std::uint64_t slots = node.volume->slot_count();
   for (std::uint32_t life = 1; life < slots + 20; ++life) {
     INFO("life " << life);
-    // All of these live on, so that little is dead.
+    // All of these records stay alive, so that few bytes are dead.
     const std::string key = KeyOf(static_cast<int>(life));
     REQUIRE(node.Put(partition, key, "value").code == StatusCode::kOk);
     REQUIRE(node.Persist().ok());
@@ -478,7 +478,7 @@ TEST_CASE("ADamagedSegmentIsALossAndNoOlderCopy") {
   REQUIRE(node.Start(One(1)).ok());
   REQUIRE(node.report.partitions.size() == 1);
   CHECK(node.report.partitions[0].lost == StatusCode::kDataLoss);
-  // It is told again, until the partition is made anew.
+  // It is reported again, until the partition is made again.
   node.Crash();
   REQUIRE(node.Start(One(1)).ok());
   CHECK(node.report.partitions[0].lost == StatusCode::kDataLoss);

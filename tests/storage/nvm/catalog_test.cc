@@ -59,15 +59,16 @@ TEST_CASE("ACatalogThatCannotBeIsDamaged") {
   constexpr std::size_t kFirst = 8;
   constexpr std::size_t kSecond = kFirst + 12 + 1;
   constexpr std::size_t kPartition = kSecond + 12 + 1;
-  CHECK(code_with(kFirst, 0) == StatusCode::kDataLoss);             // No namespace has id 0.
-  CHECK(code_with(kSecond, 3) == StatusCode::kDataLoss);            // Twice the same.
-  CHECK(code_with(kFirst + 3, 1) == StatusCode::kDataLoss);         // An id beyond the largest.
-  CHECK(code_with(kFirst + 8, 0) == StatusCode::kDataLoss);         // No name.
-  CHECK(code_with(kFirst + 10, 0) == StatusCode::kDataLoss);        // No kind.
-  CHECK(code_with(kFirst + 10, 200) == StatusCode::kDataLoss);      // An unknown one.
-  CHECK(code_with(kFirst + 11, 1) == StatusCode::kDataLoss);        // Reserved.
-  CHECK(code_with(kPartition + 1, 0x50) == StatusCode::kDataLoss);  // Of no namespace.
-  CHECK(code_with(kPartition + 7, 1) == StatusCode::kDataLoss);     // A term beyond the largest.
+  CHECK(code_with(kFirst, 0) == StatusCode::kDataLoss);         // No namespace has id 0.
+  CHECK(code_with(kSecond, 3) == StatusCode::kDataLoss);        // Twice the same.
+  CHECK(code_with(kFirst + 3, 1) == StatusCode::kDataLoss);     // An id beyond the largest.
+  CHECK(code_with(kFirst + 8, 0) == StatusCode::kDataLoss);     // No name.
+  CHECK(code_with(kFirst + 10, 0) == StatusCode::kDataLoss);    // No kind.
+  CHECK(code_with(kFirst + 10, 200) == StatusCode::kDataLoss);  // An unknown kind.
+  CHECK(code_with(kFirst + 11, 1) == StatusCode::kDataLoss);    // Reserved.
+  // A partition without a namespace.
+  CHECK(code_with(kPartition + 1, 0x50) == StatusCode::kDataLoss);
+  CHECK(code_with(kPartition + 7, 1) == StatusCode::kDataLoss);  // A term beyond the largest.
   CHECK(code_with(kPartition + 4, 2) == StatusCode::kOk);
 }
 
@@ -123,8 +124,8 @@ TEST_CASE("DamageToTheCurrentCatalogIsNoticed") {
   CHECK(ReadCatalog(queue.get(), stale).code() == StatusCode::kDataLoss);
 }
 
-// The power goes at each write of a catalog's change, several times at each, and again in the life
-// behind it: what is read is always one of the two, whole.
+// The power fails at each write of a catalog's change, several times at each, and again in the next
+// life. The read catalog is always one of the two, whole.
 TEST_CASE("ADamagedSuperblockDoesNotCostTheCatalogThatItNames") {
   FaultDevice device(1 << 20, 1);
   const auto queue = QueueOf(device);
@@ -142,7 +143,7 @@ TEST_CASE("ADamagedSuperblockDoesNotCostTheCatalogThatItNames") {
     Superblock older = ReadSuperblock(queue.get()).value();
     REQUIRE(TakeNewerCatalog(queue.get(), &older).ok());
     CHECK(ReadCatalog(queue.get(), older).value() == last);
-    // What is written next does not touch the one that is sound.
+    // The next write does not touch the sound superblock.
     ++older.generation;
     REQUIRE(WriteSuperblock(queue.get(), older).ok());
     Superblock again = ReadSuperblock(queue.get()).value();

@@ -123,7 +123,7 @@ TEST_CASE("ANewerFormatInOneOfTwoIsEnoughToRefuse") {
 
 // Each of the 256 ways in which a write of eight sectors can tear.
 TEST_CASE("ATornSuperblockLeavesTheOlderOne") {
-  // Of so many cores that it differs in two sectors.
+  // Has enough cores to differ in two sectors.
   const auto of_generation = [](std::uint64_t generation) {
     Superblock superblock = SmallSuperblock(generation);
     superblock.layout = *PlanLayout(1 << 20, test::SmallLayout(8));

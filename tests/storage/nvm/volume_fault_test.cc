@@ -1,4 +1,4 @@
-// A volume on devices that fail: what a crash at any write of start, change and stop leaves behind.
+// A volume on devices that fail: state after a crash at any write of start, change and stop.
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <random>
@@ -13,7 +13,7 @@ namespace {
 class Node {
  public:
   Node(std::size_t devices, std::uint64_t seed) {
-    options.layout = test::SmallLayout(8);  // So that superblocks differ in two sectors.
+    options.layout = test::SmallLayout(8);  // Superblocks then differ in two sectors.
     for (std::size_t i = 0; i < devices; ++i) {
       faulty.push_back(std::make_shared<FaultDevice>(320 * 1024, seed + i));
     }

@@ -44,7 +44,7 @@ class Directories {
     ++options.incarnation;
     return *std::move(volume);
   }
-  // The refusal, in which `word` must stand, and which must say what to do.
+  // Returns the refusal, which must contain `word` and a remedy.
   StatusCode Refused(const std::string& word) {
     const auto volume = Volume::Open(options);
     INFO(volume.status().ToString());
@@ -72,7 +72,7 @@ TEST_CASE("AVolumeIsMadeAtTheFirstStartAndKeptAtTheNext") {
     CHECK(std::filesystem::file_size(made.file()) == kMiB);
     CHECK(volume->Close().ok());
   }
-  made.options.bytes = 0;  // As it is.
+  made.options.bytes = 0;  // The present size.
   const auto volume = made.Open();
   CHECK(volume->found(0).device == device);
   CHECK(volume->found(0).clean_stop);
@@ -134,7 +134,7 @@ TEST_CASE("SlotsLieOnTheDevicesInTurnsAndHoldWhatIsWritten") {
   CHECK(volume->usage().slots_used == 0);
   CHECK(volume->Close().ok());
   volume.reset();
-  // What was written into slots touched nothing that says what the devices are.
+  // Writes into slots do not touch the identity of the devices.
   CHECK(made.Open()->found(2).clean_stop);
 }
 
@@ -360,7 +360,8 @@ TEST_CASE("ADamagedOrCutOffFileIsRefused") {
 TEST_CASE("FilesOfAFirstStartThatWasInterruptedAreMadeAgain") {
   Directories made(2);
   made.Open();
-  // As if the power had gone between the two names: the first was formatted, and never used.
+  // As if the power had failed between the two names: the first device was formatted, and never
+  // used.
   Rewrite(made.file(0), [](Superblock& superblock) {
     superblock.generation = 1;
     superblock.incarnation = 0;

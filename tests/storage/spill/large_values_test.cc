@@ -9,7 +9,7 @@
 namespace tidepool::storage {
 namespace {
 
-// Some three segments, of which the last is partly filled; one that no other value has.
+// Returns a unique value of some three segments, with a partly filled last segment.
 std::string LargeOf(int i) {
   std::string value(150'000, static_cast<char>('a' + i % 26));
   for (std::size_t at = 0; at < value.size(); at += 1'000) {
@@ -35,7 +35,7 @@ TEST_CASE("LargeValuesThatDoNotFitAreAllThere") {
     for (int i = 0; i < 60; ++i) REQUIRE(fixture.Text(KeyOf(i)) == LargeOf(i));
     fixture.core->CheckInvariants();
   }
-  // What came back leaves again without being written.
+  // A value that came back leaves again without a write.
   CHECK(Counters(fixture).spilled_segments < 250);
   CHECK(fixture.fetches > 60);
 }
@@ -44,7 +44,7 @@ TEST_CASE("OfALargeValueNothingIsReadThatIsNotAskedFor") {
   StoreFixture fixture(Spilling(64, 256));
   PutLarge(fixture, 0, 60);
   Quiesce(fixture);
-  // Of each its record at most, which has less than half a segment of the value.
+  // Each reads its record at most, which has less than half a segment of the value.
   const auto reads_record_only = [&](auto&& operation) {
     const std::uint64_t read_bytes = Counters(fixture).read_bytes;
     operation();
@@ -65,7 +65,7 @@ TEST_CASE("OfALargeValueNothingIsReadThatIsNotAskedFor") {
   for (int i = 20; i < 40; ++i) {
     reads_record_only([&] { REQUIRE(fixture.Delete(KeyOf(i)).code == StatusCode::kOk); });
   }
-  // One run again for each, at most.
+  // Each runs again at most once.
   CHECK(fixture.fetches <= 60);
   Quiesce(fixture);
   fixture.core->CheckInvariants();
@@ -105,7 +105,7 @@ TEST_CASE("ADamagedLargeValueIsNeverServed") {
   StoreFixture fixture(Spilling(64, 256));
   PutLarge(fixture, 0, 60);
   Quiesce(fixture);
-  FaultRule rule;  // One bit of what is read.
+  FaultRule rule;  // Flips a bit of the read bytes.
   rule.operation = DeviceOperation::kRead;
   rule.times = 1'000'000;
   fixture.device->AddRule(rule);
@@ -160,7 +160,7 @@ TEST_CASE("LargeValuesThatAreWantedTogetherAllComeBack") {
   }
 }
 
-// Who holds values keeps them in memory; who wants another hears so, and not for ever.
+// Pinned values stay in memory. A reader of another value gets an error after a bounded time.
 TEST_CASE("AValueThatFindsNoMemoryIsGivenUpAfterAWhile") {
   StoreFixture fixture(Spilling(64, 256));
   PutLarge(fixture, 0, 60);
@@ -176,7 +176,7 @@ TEST_CASE("AValueThatFindsNoMemoryIsGivenUpAfterAWhile") {
     };
     outcome = get();
     if (fixture.core->blocked()) {
-      // The record first, and then what it names.
+      // First the record, and then the segments that it names.
       const std::function<void()> again = [&] {
         outcome = get();
         const bool blocked = fixture.core->blocked();

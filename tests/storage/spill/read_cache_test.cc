@@ -1,5 +1,5 @@
-// Copies of records that are on a device: what is read comes back into memory, and stays there as
-// long as it is read again.
+// Copies of records on a device: a read record comes back into memory, and stays there as long as
+// it is read again.
 #include <catch2/catch.hpp>
 
 #include "tests/storage/spill/spill_fixture.h"
@@ -37,7 +37,7 @@ TEST_CASE("WhatIsReadAgainStaysWhereOthersGo") {
     again += FetchesOf(fixture, 0, 200);
   }
   CHECK(Counters(fixture).freed_cache_segments > 20);
-  CHECK(again < 200);  // Of 6,800.
+  CHECK(again < 200);  // Out of 6,800.
   fixture.core->CheckInvariants();
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("ACopyExpires") {
   fixture.AdvanceMs(6'000);
   Quiesce(fixture);
   fixture.core->CheckInvariants();
-  // The sweep has removed them: who reads finds nothing to remove any more.
+  // The sweep has removed them, so a read finds no record to remove.
   const std::uint64_t left = fixture.store->size();
   CHECK(left <= 8'000 - 400);
   for (int i = 0; i < 400; ++i) REQUIRE(fixture.Text(KeyOf(i)) == "<NOT_FOUND>");

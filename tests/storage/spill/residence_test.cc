@@ -10,10 +10,10 @@ namespace tidepool::storage {
 namespace {
 
 constexpr std::uint64_t kAll = 1 << 20;
-// Of KeyOf and ValueOf, with header and padding.
+// Bytes of KeyOf and ValueOf, with header and padding.
 constexpr std::uint64_t kRecordBytes = 1'040;
 
-// In slices of so many looks at the clock.
+// Looks in slices of this number of looks at the clock.
 Residence Look(StoreFixture& fixture, std::uint64_t looks_max, int slice = 1'000'000) {
   Partition::ResidenceWalk walk(looks_max);
   int left = slice;

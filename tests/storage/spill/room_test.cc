@@ -1,5 +1,5 @@
-// Large values that are written at once, on cores that share a node's memory: none is refused while
-// devices have room, and each gets its turn.
+// Large values that are written at the same time, on cores that share a node's memory. None is
+// refused while devices have room, and each gets its turn.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <functional>
@@ -16,7 +16,7 @@
 namespace tidepool::storage {
 namespace {
 
-// Two cores of one node.
+// Two cores of a node.
 struct TwoCores {
   explicit TwoCores(std::uint64_t blocks, std::uint64_t slots) {
     ArenaPoolOptions pool_options;
@@ -49,7 +49,7 @@ struct TwoCores {
       store->Poll();
     }
   }
-  // As the daemon does.
+  // Runs an operation like the daemon.
   template <typename Operation>
   HashOutcome Run(std::size_t core, Operation&& operation) {
     CoreStore& store = *stores[core];
@@ -125,7 +125,7 @@ struct TwoCores {
   std::unique_ptr<ArenaPool> pool;
   std::vector<std::unique_ptr<CoreStore>> stores;
   std::vector<Partition*> partitions;
-  std::string text;  // Of the value of the last Run.
+  std::string text;  // Value of the last Run.
 };
 
 std::string Pattern(std::size_t bytes, int salt) {
@@ -165,7 +165,7 @@ struct Upload {
   std::optional<ValueWriter> writer;
 };
 
-// Each core keeps what it has until the other one needs it.
+// Each core keeps its memory until the other core needs it.
 TEST_CASE("ValuesOfHalfTheMemoryFollowEachOtherOnTwoCores") {
   TwoCores node(96, 1'024);
   for (int i = 0; i < 6; ++i) {

@@ -1,4 +1,4 @@
-// What leaves memory and comes back, and what becomes of a device that fails.
+// Records that leave memory and come back, and devices that fail.
 #include "storage/spill/spiller.h"
 
 #include <catch2/catch.hpp>
@@ -103,7 +103,8 @@ TEST_CASE("WhatDiedInMemoryIsNotWritten") {
   }
   const SpillCounters counters = Counters(fixture);
   CHECK(counters.spilled_segments > 100);
-  CHECK(counters.written_bytes < counters.record_bytes * 5 / 4);  // Else nearly twice as many.
+  // Without reuse nearly twice as many.
+  CHECK(counters.written_bytes < counters.record_bytes * 5 / 4);
   for (int i = 0; i < 12'000; i += 7) REQUIRE(fixture.Text(KeyOf(i)) == ValueOf(i));
   for (int i = 11'800; i < 12'000; ++i) {
     REQUIRE(fixture.Text("hot" + std::to_string(i % 200)) == ValueOf(i));
@@ -117,7 +118,7 @@ TEST_CASE("WhatIsWantedOfASegmentThatComesBackDoesNotKeepItThere") {
   for (int i = 0; i < 8'000; ++i) {
     if (i % 3 != 0) REQUIRE(fixture.Delete(KeyOf(i)).code == StatusCode::kOk);
   }
-  // Many clients at once, so that some ask for what is just being read back as a whole.
+  // Many clients at the same time, so that some ask for a segment that is just being read back.
   int reading = 0;
   for (int i = 10'000; i < 14'000; ++i) {
     REQUIRE(fixture.Put(KeyOf(i), ValueOf(i)).code == StatusCode::kOk);
@@ -133,7 +134,7 @@ TEST_CASE("WhatIsWantedOfASegmentThatComesBackDoesNotKeepItThere") {
   Quiesce(fixture);
   REQUIRE(reading == 0);
   CHECK(Counters(fixture).returned_segments > 0);
-  // Else it is in DRAM, holds its slot too, and is never looked at again.
+  // Otherwise it is in DRAM, holds its slot too, and is never examined again.
   const std::uint64_t on_device = fixture.core->usage().spilled_bytes / kBlockBytes;
   CHECK(fixture.volume->usage().slots_used <= on_device + 4);
   fixture.core->CheckInvariants();
@@ -158,7 +159,7 @@ TEST_CASE("ADamagedRecordIsNeverServed") {
   StoreFixture fixture(Spilling());
   PutAll(fixture, 0, 8'000);
   Quiesce(fixture);
-  FaultRule rule;  // One bit of what is read.
+  FaultRule rule;  // Flips a bit of the read bytes.
   rule.operation = DeviceOperation::kRead;
   rule.times = 1'000'000;
   fixture.device->AddRule(rule);
@@ -167,7 +168,7 @@ TEST_CASE("ADamagedRecordIsNeverServed") {
     fixture.lost = StatusCode::kOk;
     const std::string text = fixture.Text(KeyOf(i));
     if (fixture.lost == StatusCode::kOk) {
-      REQUIRE(text == ValueOf(i));  // The bit was in what lies around the record.
+      REQUIRE(text == ValueOf(i));  // The bit was outside the record.
     } else {
       REQUIRE(fixture.lost == StatusCode::kDataLoss);
       ++lost;
@@ -176,7 +177,7 @@ TEST_CASE("ADamagedRecordIsNeverServed") {
   CHECK(lost > 50);
 }
 
-// One bit of each read is wrong.
+// Makes a bit of each read wrong.
 void DamageReads(StoreFixture& fixture) {
   FaultRule rule;
   rule.operation = DeviceOperation::kRead;
@@ -193,7 +194,7 @@ TEST_CASE("AWalkPassesWhatCannotBeReadAndCountsIt") {
   std::uint64_t unreadable = 0;
   IterateResult at;
   while (!at.done) {
-    // As the daemon runs it: what a run that must wait has listed is thrown away.
+    // Like in the daemon: the list of a run that must wait is dropped.
     std::vector<std::string> listed;
     at = fixture.Run([&] {
       listed.clear();
@@ -270,7 +271,7 @@ TEST_CASE("APutOrADeleteHealsADamagedKey") {
     REQUIRE(fixture.Text(KeyOf(i)) != ValueOf(i));
     REQUIRE(fixture.lost == StatusCode::kDataLoss);
     fixture.lost = StatusCode::kOk;
-    // What depends on the present value cannot be done.
+    // Operations that depend on the present value fail.
     fixture.Put(KeyOf(i), "conditional", {.condition = PutCondition::kIfAbsent});
     REQUIRE(fixture.lost == StatusCode::kDataLoss);
     fixture.lost = StatusCode::kOk;
@@ -305,14 +306,14 @@ TEST_CASE("AWriteThatFailsKeepsItsSegmentInMemory") {
     fixture.core->BackgroundSlice(1'000'000);
     fixture.core->Poll();
   }
-  // Memory is full, and no wait for what will not come.
+  // Memory is full, and no wait could help.
   REQUIRE(code == StatusCode::kResourceExhausted);
   CHECK(Counters(fixture).failed_writes >= 1);
   for (int i = 0; i < put - 1; ++i) REQUIRE(fixture.Text(KeyOf(i)) == ValueOf(i));
   fixture.core->CheckInvariants();
 }
 
-// Compaction must not copy what it cannot trust.
+// Compaction must not copy records that it cannot trust.
 TEST_CASE("ADamagedSegmentIsNotCompacted") {
   StoreFixture fixture(Spilling(48, 128));
   PutAll(fixture, 0, 6'000);
@@ -331,7 +332,7 @@ TEST_CASE("ADamagedSegmentIsNotCompacted") {
   fixture.core->CheckInvariants();
 }
 
-// Its index has doubled so often that it reads the keys of all records again.
+// Its index has doubled often enough to read the keys of all records again.
 TEST_CASE("AnIndexThatReadsKeysAgainLeavesTheDeviceToOperations") {
   constexpr int kRecords = 100'000;
   constexpr std::uint64_t kTurns = 400;
