@@ -12,7 +12,7 @@ namespace {
 
 constexpr uid_t kUser = 54'243;
 
-// Runs `body` in a process of a user who may start no thread. Returns what `body` returned.
+// Runs `body` in a process of a user who may start no thread. Returns the result of `body`.
 template <typename Body>
 bool WithoutThreads(const Body& body) {
   const pid_t child = fork();

@@ -98,7 +98,7 @@ TEST_CASE("AnyBytesGiveItemsOrAFailure") {
   }
 }
 
-// Whether each item by itself is one that may be read.
+// True if each item by itself may be read.
 bool IsSound(const ImageItem& item) {
   std::string image = ImagePreface();
   AppendItem(item, &image);

@@ -75,7 +75,7 @@ bool CheckMark(Bytes input) {
 }
 
 bool CheckCommit(Bytes input) {
-  // Aligned as what is read from a device, and not a byte longer, so that the sanitizer sees.
+  // Aligned like device reads, and not a byte longer, so that the sanitizer sees overruns.
   std::vector<std::uint64_t> words((sizeof(storage::CommitHeader) + input.size() + 7) / 8);
   const MutableBytes all = std::as_writable_bytes(std::span(words));
   if (!input.empty()) {

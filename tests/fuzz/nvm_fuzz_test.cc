@@ -1,4 +1,4 @@
-// 10^6 random and mutated blocks through each decoder of what is stored, without a fuzzer: part of
+// 10^6 random and mutated blocks through each decoder of stored data, without a fuzzer: a part of
 // the ordinary tests.
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -113,7 +113,7 @@ Block SampleFooter(Random& random) {
   return {segment.begin() + static_cast<std::ptrdiff_t>(footer.begin()), segment.end()};
 }
 
-// One to three changes of the kinds that decoders get wrong, in the first `bytes`.
+// Makes one to three changes of kinds that decoders get wrong, in the first `bytes`.
 void Mutate(Random& random, Block& block, std::size_t bytes) {
   for (std::uint64_t changes = 1 + random() % 3; changes > 0 && !block.empty(); --changes) {
     const std::size_t at = random() % std::min(block.size(), bytes);
@@ -150,7 +150,7 @@ void Fuzz(bool (*check)(Bytes), Block (*sample)(Random&), std::size_t mutated_by
   INFO("seed " << seed);
   Random random(seed);
   GuardedRoom room(kBytesMax);
-  // Making one costs more than to decode it.
+  // A block costs more to make than to decode.
   std::vector<Block> samples(2'000);
   for (Block& each : samples) each = sample(random);
   int accepted = 0;

@@ -36,7 +36,7 @@ MutableBytes Room(std::size_t bytes) {
   return MutableBytes(room).first(bytes);
 }
 
-// What the operations of a group are made of on the wire, in memory that is used again.
+// Returns the operations of a group in their form on the wire, in memory that is reused.
 Bytes BodyOf(const wire::Request& request, const wire::Group& group) {
   static std::vector<std::byte> body;
   body.clear();
@@ -72,7 +72,7 @@ bool CheckHeader(Bytes input) {
   return true;
 }
 
-// What an aggregator does with a forwarded group: its operations join those of others.
+// Acts like an aggregator with a forwarded group: its operations join operations of other groups.
 void CheckMerges(const wire::Group& group) {
   TP_CHECK(group.quiet);
   wire::Pack alone;
@@ -93,8 +93,7 @@ void CheckMerges(const wire::Group& group) {
 }
 
 bool CheckRequest(Bytes input) {
-  static wire::Request
-      request;  // Reused, as the dispatcher does: what is left over must not matter.
+  static wire::Request request;  // Reused, like in the dispatcher: old content must not matter.
   if (!Accepted(wire::DecodeRequest(input, &request))) return false;
   TP_CHECK(request.operations.size() <= limits::kFrameOperationsMax);
   wire::RequestWriter writer(Room(input.size()));

@@ -1,6 +1,6 @@
-// 10^6 random and mutated frames through each wire decoder, without a fuzzer: part of the ordinary
-// tests. The input ends at a page that may not be touched, so a read beyond it ends the program in
-// every build, not only under AddressSanitizer.
+// 10^6 random and mutated frames through each wire decoder, without a fuzzer: a part of the
+// ordinary tests. The input ends at a page that may not be touched, so a read beyond it ends the
+// program in every build, not only under AddressSanitizer.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -22,7 +22,7 @@ using wire::test::Frame;
 using wire::test::Random;
 
 constexpr int kRounds = 1'000'000;
-// Large frames cost as much as their bytes and find no more than small ones: one in so many.
+// Share of large frames, which cost more and find no more than small frames: 1 in this number.
 constexpr int kLargeOneIn = 200;
 constexpr std::size_t kSmallBytes = 600;
 
@@ -33,7 +33,7 @@ void ReplaceByte(Random& random, Frame& frame) {
                                                      : random.Word());
 }
 
-// One to four changes of the kinds that decoders get wrong.
+// Makes one to four changes of kinds that decoders get wrong.
 void Mutate(Random& random, Frame& frame) {
   for (std::uint64_t changes = 1 + random.Below(4); changes > 0 && !frame.empty(); --changes) {
     const std::size_t at = random.Below(frame.size());
@@ -71,7 +71,8 @@ void Mutate(Random& random, Frame& frame) {
   }
 }
 
-// Most mutants agree with their header on the size: else the header's check would hide the others.
+// Most mutants agree with their header on the size. Otherwise the header's check would hide the
+// others.
 void AgreeOnSize(Random& random, Frame& frame) {
   if (frame.size() < limits::kFrameHeaderBytes || random.OneIn(8)) return;
   StoreUnaligned(frame.data() + offsetof(wire::FrameHeader, bytes),
@@ -90,7 +91,7 @@ Frame RandomBytes(Random& random, bool with_header) {
   return frame;
 }
 
-// Whether what it takes says its own size.
+// True if the checked frames have their own size.
 bool IsFrameCheck(bool (*check)(Bytes)) {
   return check == CheckHeader || check == CheckRequest || check == CheckAnswers ||
          check == CheckStream;
@@ -153,7 +154,7 @@ TEST_CASE("AnyBytesGiveTheRestOfARangeOrAStatus") {
   });
 }
 
-// Some items, with values of any bytes; `append` writes one of at most 300 bytes.
+// Returns some items with random values; `append` writes an item of at most 300 bytes.
 Frame RandomItems(Random& random, std::size_t bytes_max,
                   std::byte* (*append)(Random&, Bytes, std::byte*)) {
   Frame list(bytes_max + 400);
@@ -186,7 +187,7 @@ TEST_CASE("AnyBytesGiveDeliveredItemsOrAStatus") {
   });
 }
 
-// Steps on keys and values of any bytes, which refer to earlier ones or to none.
+// Returns steps on random keys and values. Steps refer to earlier steps or to none.
 Frame RandomChain(Random& random, std::size_t bytes_max) {
   const Frame pool = random.Bytes(256);
   std::string chain;
@@ -271,8 +272,8 @@ TEST_CASE("AnyBytesGiveARequestOfAProcessGroupOrAStatus") {
   Fuzz("LoadJoin", CheckProcessGroup, RandomGroupRequest);
 }
 
-// Corpus files are named ok-* (accepted) or bad-* (refused), so that a decoder that changes its
-// mind about old frames is noticed.
+// Corpus files are named ok-* (accepted) or bad-* (refused). A change of a decoder's judgement of
+// old frames is thus noticed.
 TEST_CASE("TheSeedCorpusIsJudgedAsItsNamesSay") {
   GuardedRoom room(2 * limits::kFrameBytesMax);
   for (const Check& check : kChecks) {

@@ -122,7 +122,8 @@ class Search {
       return is_second;
     });
     if (!TakeRead(&frame)) {
-      // By their ends: what ends first is mostly first, and unknown operations are a last resort.
+      // By their ends: an operation that ends first is mostly first, and unknown operations are a
+      // last resort.
       std::stable_sort(frame.candidates.begin(), frame.candidates.end(),
                        [&](std::size_t a, std::size_t b) { return At(a).end_ns < At(b).end_ns; });
     }
@@ -162,7 +163,7 @@ class Search {
       model_.Step(frame.state, At(frame.candidates[frame.next_candidate++]), &frame.choices);
     }
   }
-  // Goes back to the frame before. False: there is none.
+  // Goes back to the previous frame. False: there is none.
   bool Retreat() {
     if (frames_.size() > result_.order.size()) Remember();
     frames_.pop_back();
@@ -219,10 +220,10 @@ class Search {
   std::vector<std::size_t> by_begin_;
   std::vector<std::size_t> next_;
   std::vector<std::size_t> before_;
-  std::vector<std::size_t> classes_;  // Of unknown operations.
+  std::vector<std::size_t> classes_;  // Classes of unknown operations.
   std::size_t class_count_ = 0;
   std::size_t left_ = 0;  // Operations with a known outcome that are not done.
-  Configuration done_;    // Of the set of operations done.
+  Configuration done_;    // Configuration of the finished operations.
   State state_;
   std::vector<Frame> frames_;
   std::unordered_set<Configuration, HashOf> seen_;

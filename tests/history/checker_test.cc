@@ -1,5 +1,5 @@
-// The checker accepts what atomic objects do and finds each broken promise; on small histories it
-// agrees with a check of every order.
+// The checker accepts histories of atomic objects and finds each broken promise. On small histories
+// it agrees with a check of every order.
 #include "tests/history/checker.h"
 
 #include <algorithm>
@@ -113,7 +113,7 @@ TEST_CASE("A read that returns an overwritten value is found") {
   History beside = begin;
   beside.push_back(Get(25, 50, 1));
   CHECK(Passes(kMap, beside));
-  // Once a client has read the new value, no client may read the old one.
+  // Once a client has read the new value, no client may read the old value.
   beside.push_back(Get(26, 27, 2));
   CHECK(Passes(kMap, beside));
   CHECK_FALSE(Passes(

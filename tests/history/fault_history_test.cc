@@ -1,7 +1,7 @@
 // Histories of three real daemons that are stopped, killed and restarted under load: each is
 // linearizable.
 //
-// TP_HISTORIES=N: at least N histories. Default: those of about a minute.
+// TP_HISTORIES=N: at least N histories. Default: as many as a minute allows.
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
@@ -41,7 +41,7 @@ std::vector<Client> ClientsOf(testing::TestCluster& cluster) {
   return clients;
 }
 
-// What happens to the daemons in a round.
+// Faults of the daemons in a round.
 class Faults {
  public:
   Faults(DurableCluster& cluster, test::Random& random) : cluster_(cluster), random_(random) {}
@@ -55,7 +55,7 @@ class Faults {
         return Stop(victim);
       case 1:
         return Kill(victim);
-      case 2:  // Two daemons, the one inside of the stop of the other.
+      case 2:  // Two daemons: a stop within the other's stop.
         said_ += " outer";
         cluster_->Suspend(victim);
         Stop(other);

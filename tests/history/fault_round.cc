@@ -20,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 using Kind = RoundSpace::Kind;
 
-// Short against the stops of daemons, so that calls end while a daemon stands still.
+// Short compared with the stops of daemons, so that calls end while a daemon stands still.
 constexpr milliseconds kTimeout{300};
 constexpr milliseconds kPatience{30'000};
 
@@ -46,7 +46,7 @@ NamespaceOptions OptionsOf(const RoundSpace& space) {
   options.durability = space.durability;
   if (space.kind == Kind::kHash) options.partitions = kHashKeys;
   if (space.kind == Kind::kOrdered) {
-    options.split = SplitMode::kManual;  // A group of keys stays one range.
+    options.split = SplitMode::kManual;  // A group of keys stays a single range.
     for (std::uint32_t i = 1; i < kGroups; ++i)
       options.split_keys.push_back("g" + std::to_string(i));
   }
@@ -63,7 +63,7 @@ std::string GroupObject(const RoundSpace& space, std::uint64_t number) {
   return space.name + "/g" + std::to_string(number);
 }
 
-// The handles of one client, and random calls by them. One thread.
+// The handles of a client, and random calls by them. Thread-safety: a single thread.
 class Caller {
  public:
   Caller(Client& client, const std::vector<RoundSpace>& spaces, std::uint64_t seed,

@@ -27,7 +27,7 @@ History Until(const History& history, std::uint64_t moment_ns) {
   return part;
 }
 
-// The shortest beginning that fails: if one fails, every longer one does.
+// Returns the shortest beginning that fails: every longer beginning fails too.
 History Beginning(const Model& model, const History& history, const CheckOptions& options) {
   std::vector<std::uint64_t> ends;
   for (const Operation& operation : history) {
@@ -46,7 +46,7 @@ History Without(const History& history, std::size_t index) {
   return part;
 }
 
-// The last operation with an outcome: the one that does not fit.
+// Returns the last operation with an outcome: the contradiction.
 std::size_t LastEnd(const History& history) {
   std::size_t last = 0;
   for (std::size_t i = 0; i < history.size(); ++i) {
@@ -63,7 +63,7 @@ std::size_t LastEnd(const History& history) {
 History Minimise(const Model& model, History history, bool drop_changes,
                  const CheckOptions& options) {
   history = Beginning(model, history, options);
-  // From the end: what comes last is explained by what is near it.
+  // From the end: operations near the last operation explain it.
   for (std::size_t i = history.size(); i-- > 0;) {
     const bool is_unknown_read =
         history[i].outcome == Outcome::kUnknown && model.IsRead(history[i]);

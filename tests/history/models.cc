@@ -28,7 +28,7 @@ State Encode(const std::vector<T>& values) {
 struct Record {
   std::int64_t value = 0;
   std::uint64_t version = 0;  // 0: not known.
-  std::uint64_t floor = 0;    // Greatest version known so far; the present one is not below.
+  std::uint64_t floor = 0;    // Greatest version known so far; the present version is not below.
   std::uint32_t key = 0;
   std::uint32_t present = 0;
 };
@@ -47,7 +47,7 @@ class Keys {
     return *records_.insert(at, record);
   }
   std::vector<Record>& all() { return records_; }
-  // Leaves out keys that nothing has changed, so that looking at a key leaves the state as it is.
+  // Leaves out unchanged keys, so that a look at a key leaves the state unchanged.
   State Encoded() {
     std::erase_if(records_,
                   [](const Record& record) { return record.present + record.floor == 0; });
@@ -214,7 +214,7 @@ void Pop(const Items& items, const Operation& op, std::vector<State>* next) {
     if (op.outcome != Outcome::kNotFound && items[i].MayBeReady(op)) {
       if (auto after = Delivered(items, i, op); after.has_value()) next->push_back(Encode(*after));
     }
-    if (items[i].leased == 0) return;  // It is before all others.
+    if (items[i].leased == 0) return;  // It comes before all other items.
   }
   if (op.outcome == Outcome::kNotFound) next->push_back(Encode(items));
 }

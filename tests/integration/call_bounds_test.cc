@@ -1,5 +1,5 @@
-// What one gRPC call may ask for and get, with real daemons: limits, pages, and values that are not
-// lost for want of room.
+// Bounds of a gRPC call, with real daemons: limits, pages, and values that are not lost for want of
+// room.
 #include <grpcpp/channel.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace tidepool::testing {
 namespace {
 
 constexpr std::size_t kMiB = 1024 * 1024;
-// What a gRPC client receives that was told nothing else.
+// gRPC's default bound on received messages.
 constexpr std::size_t kDefaultMessageBytes = 4 * kMiB;
 
 class Fixture {
@@ -107,7 +107,7 @@ class Fixture {
     REQUIRE(stream->Finish().ok());
   }
 
-  // One page of a scan; the cursor moves on. False at the end.
+  // Reads a page of a scan; the cursor moves on. False at the end.
   bool Page(const std::string& space, const std::string& glob, std::uint64_t limit,
             std::string* cursor, std::vector<std::string>* keys) {
     grpc::ClientContext call;
@@ -168,8 +168,8 @@ TEST_CASE("ATakeOverGrpcReturnsTheValueOrLeavesIt") {
     CHECK(fixture.Read(take.key()) == large);
     fixture.Write(take.key(), small);
   }
-  // All at once there is no room for all of them: each is returned or still there, and small ones
-  // that are read beside lose nothing.
+  // All together exceed the room. Each is returned or still there, and small values read beside
+  // them lose nothing.
   fixture.Write("beside", "b");
   takes.push_back(Of(v1::OPERATION_KIND_GET, "beside"));
   const v1::ExecuteResponse all = fixture.Results(takes);
@@ -190,7 +190,7 @@ TEST_CASE("TakesOverManyPartitionsShareTheAnswerAsTheyNeed") {
     fixture.Write(key, std::string(i % 8 == 0 ? 200'000 : 100, 'v'));
     takes.push_back(Of(v1::OPERATION_KIND_TAKE, key));
   }
-  // Of one key in their order, whatever has its second try.
+  // Operations on a key keep their order, also with second tries.
   takes.push_back(Of(v1::OPERATION_KIND_PUT, "key0"));
   takes.back().set_value("after");
   const v1::ExecuteResponse all = fixture.Results(takes);

@@ -1,5 +1,5 @@
-// A library for LD_PRELOAD: the wall clock of one process as somebody would set it. The file that
-// TIDEPOOL_TEST_CLOCK_SHIFT names holds the seconds by which it differs from the machine's.
+// A library for LD_PRELOAD that shifts the wall clock of a process. The file named by
+// TIDEPOOL_TEST_CLOCK_SHIFT holds the difference from the machine's clock in seconds.
 #include <dlfcn.h>
 #include <time.h>
 

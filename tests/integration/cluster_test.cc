@@ -1,4 +1,4 @@
-// Nodes that form a cluster, die, stop, come back, and those that may not come in.
+// Nodes that form a cluster, die, stop, come back, and nodes that may not join.
 #include <grpcpp/channel.h>
 
 #include <catch2/catch.hpp>
@@ -193,7 +193,7 @@ TEST_CASE("ASuspendedNodeHangsNobodyAndGoesOnWithItsData") {
 }
 
 TEST_CASE("ABatchWaitsForAStoppedOwnerOnceAndItsOtherKeysAreServed") {
-  // Nobody finds out during the test that the node is stopped.
+  // The stop of the node stays unnoticed during the test.
   TestCluster cluster({.nodes = 3, .lease_ms = 120'000});
   const std::size_t asked = cluster.coordinator_index();
   const std::size_t stopped = OtherThan(cluster, {asked});
@@ -333,7 +333,7 @@ TEST_CASE("AWrongTokenJoinsNothing") {
                 cluster.folder() + "/wrong");
   CHECK(wrong.Wait() == 1);
   CHECK(wrong.Errors().find("UNAUTHENTICATED") != std::string::npos);
-  // With the right one, by address alone, the cluster forms.
+  // With the right token, by address alone, the cluster forms.
   Process right(JoinArguments(cluster, address), {"TIDEPOOL_TOKEN=" + cluster.token()},
                 cluster.folder() + "/right");
   CHECK(WaitUntil([&] { return right.Output().find("kvd ready: node 1 of 2") == 0; }));

@@ -1,5 +1,5 @@
-// Clusters whose state is in a real etcd of three members, when a coordinator, etcd's leader or all
-// of etcd dies, is stopped and goes on; and what the death of an embedded coordinator stops.
+// Clusters with their state in a real etcd of three members, when a coordinator, etcd's leader or
+// all of etcd dies, is stopped and continues. Also the effects of an embedded coordinator's death.
 #include <grpcpp/channel.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ std::set<std::string> NamesAt(TestCluster* cluster, std::size_t index) {
   return names;
 }
 
-// The daemon that daemon `asked` takes for the coordinator; SIZE_MAX: none.
+// Returns the coordinator in daemon `asked`'s view; SIZE_MAX: none.
 std::size_t CoordinatorBy(TestCluster* cluster, std::size_t asked) {
   const std::uint32_t id = cluster->StatusFrom(asked).coordinator();
   for (std::size_t i = 0; i < cluster->size(); ++i) {
@@ -99,7 +99,7 @@ class Load {
         thread_([this] { Run(); }) {}
   ~Load() { Stop(); }
   std::uint64_t rounds() const { return rounds_.load(); }
-  // What went wrong; empty: nothing.
+  // Returns the error; empty: no error.
   std::string Stop() {
     stopping_ = true;
     if (thread_.joinable()) thread_.join();
@@ -160,17 +160,18 @@ TEST_CASE("ACoordinatorKilledUnderLoadIsReplacedWithinThreeLeasesAndDataGoesOn")
   const std::size_t second = WaitForAnother(&cluster, asked, first);
   const std::uint64_t gap_ms = (Clock::Real().MonotonicNs() - killed_ns) / 1'000'000;
   INFO("a new coordinator after " << gap_ms << " ms");
-  CHECK(gap_ms <= 3 * kLeaseMs);  // Of which etcd's lease, 3 s, is the most.
+  CHECK(gap_ms <= 3 * kLeaseMs);  // etcd's lease, 3 s, is the largest part.
   CHECK(load.rounds() > rounds_then + 1);
   REQUIRE(second < 3);
 
-  // It goes on with the state, and the dead node is down; the file names the new one.
+  // The new coordinator continues with the state, and the dead node is down. The file names the new
+  // coordinator.
   REQUIRE(cluster.WaitForNodeState(first, v1::NODE_STATE_DOWN, asked));
   CHECK(WaitUntil([&] { return cluster.ReadFile().coordinator == cluster.node_id(second); }));
   CHECK(Drop(&cluster, asked, "by-" + std::to_string(second)).ok());
   CHECK(load.Stop() == "");
 
-  // The former coordinator comes back as what it is now: a member.
+  // The former coordinator comes back in its new role: a member.
   const std::string uuid = cluster.ReadFile().cluster_uuid;
   cluster.Start(first);
   cluster.WaitReady();
@@ -206,7 +207,8 @@ TEST_CASE("APausedCoordinatorThatWakesUpLateChangesNothing") {
   CHECK(WaitUntil([&] { return is_answered.load(); }));
   caller.join();
   INFO(late.ToString());
-  // It was passed on to the present coordinator, or refused: never done by the former one.
+  // The call was forwarded to the present coordinator, or refused: the former coordinator never did
+  // it.
   CHECK((late.ok() || late == StatusCode::kUnavailable));
   REQUIRE(cluster.WaitForNodeState(first, v1::NODE_STATE_UP, asked));
   CHECK(CoordinatorBy(&cluster, first) == second);
@@ -217,7 +219,7 @@ TEST_CASE("APausedCoordinatorThatWakesUpLateChangesNothing") {
   CHECK(names.contains("late") == late.ok());
   for (std::size_t i = 0; i < 3; ++i) CHECK(NamesAt(&cluster, i) == names);
   CHECK(cluster.ReadFile().coordinator == cluster.node_id(second));
-  // And it is in etcd as the present one has it.
+  // etcd has the present coordinator's version.
   CHECK(etcd.Ctl({"get", "--print-value-only", key}).find("\"before\"") == std::string::npos);
   CHECK(cluster.CreateHash(first, "after").ok());
 }
@@ -225,7 +227,7 @@ TEST_CASE("APausedCoordinatorThatWakesUpLateChangesNothing") {
 TEST_CASE("ADeadLeaderOfEtcdStopsNothing") {
   TestEtcd etcd(3);
   TestClusterOptions options = OnEtcd(etcd);
-  options.lease_ms = 5000;  // kvd's default. Of 2,000 etcd's own election takes up to all.
+  options.lease_ms = 5000;  // kvd's default. With 2,000 ms, etcd's own election may take all of it.
   TestCluster cluster(options);
   const std::size_t first = CoordinatorBy(&cluster, 0);
   {
@@ -282,8 +284,8 @@ TEST_CASE("WithoutEtcdDataStopsWhenTheLeasesRunOutAndGoesOnWhenItIsBack") {
   CHECK(WaitUntil([&] { return cluster.StatusFrom(0).store_error().empty(); }));
 }
 
-// When the leases have run out each node still names the coordinator that was, and that one itself:
-// nobody may pass the call on for ever.
+// After the end of the leases each node still names the former coordinator, which names itself. No
+// call may be forwarded for ever.
 TEST_CASE("AServiceIsStoppedWithoutEtcd") {
   TestEtcd etcd(1);
   TestCluster cluster(OnEtcd(etcd));
@@ -406,7 +408,7 @@ TEST_CASE("AnEmbeddedCoordinatorsDeathStopsCreateDropAndJoinButNotDataAndSaysSo"
   CHECK(cluster.process(third).Wait() == 1);
   INFO(cluster.Log(third));
   CHECK(cluster.Log(third).find("could not join") != std::string::npos);
-  // All the while, and beyond the lease, what lives elsewhere is served.
+  // All the while, and beyond the lease, other nodes' data is served.
   CHECK(WaitUntil([&] {
     return cluster.StatusFrom(asked).store_error().find("has not answered for") !=
            std::string::npos;

@@ -21,7 +21,7 @@ namespace {
 // The ports may be taken between the choice and etcd's listening.
 constexpr int kStarts = 5;
 
-// Free ones, all different.
+// Returns free ports, all different.
 std::vector<std::uint32_t> FreePorts(std::size_t count) {
   std::vector<int> sockets;
   std::vector<std::uint32_t> ports;
@@ -164,7 +164,7 @@ std::string TestEtcd::CtlAt(const std::string& endpoints,
 }
 
 bool TestEtcd::IsHealthy() {
-  // A write, so that there is a leader whom most follow.
+  // A write, which needs a leader with a majority.
   return Ctl({"put", "/health", "x"}).find("OK") == 0;
 }
 

@@ -37,7 +37,7 @@ namespace {
 
 constexpr std::size_t kLogBytesShown = 4000;
 
-// For what threads of a test call too: Catch's macros are for one thread.
+// For code that threads of a test also call: Catch's macros need a single thread.
 template <typename T>
 T OrThrow(Result<T> result) {
   if (!result.ok()) throw std::runtime_error(result.status().ToString());
@@ -212,7 +212,7 @@ void TestCluster::Start(std::size_t index, std::vector<std::string> more_flags,
   arguments.insert(arguments.end(), more_flags.begin(), more_flags.end());
   const std::string stem = folder() + "/kvd-" + std::to_string(index);
   processes_.at(index).reset();
-  // The ready line of an earlier start would be taken for that of this one; the log goes on.
+  // Removes the output, because its ready line is from an earlier start; the log stays.
   std::filesystem::remove(stem + ".out");
   more_environment.insert(more_environment.begin(), options_.environment.begin(),
                           options_.environment.end());
@@ -232,7 +232,7 @@ TestCluster::Place TestCluster::PlaceOf(std::size_t index) {
   Process& daemon = *processes_.at(index);
   std::string line = daemon.Output();
   const auto has_line = [&] { return line.find('\n') != std::string::npos; };
-  // Threads of a test come here too, once it is ready: what asserts is not for them.
+  // Threads of a test come here too, once it is ready, so assertions must not run.
   if (!has_line()) {
     WaitUntil([&] {
       line = daemon.Output();

@@ -1,4 +1,4 @@
-// One daemon as a process: its defaults, its end, and one clear line for each thing that is wrong.
+// A daemon as a process: its defaults, its end, and a clear line for each error.
 #include <arpa/inet.h>
 #include <grpcpp/channel.h>
 #include <netinet/in.h>
@@ -73,7 +73,7 @@ void CheckRefused(const Outcome& outcome, int exit_code, const std::string& says
   INFO(outcome.errors);
   CHECK(outcome.exit_code == exit_code);
   CHECK(outcome.errors.find(says) != std::string::npos);
-  // One clear line, beside the log's.
+  // A clear line, in addition to the log.
   CHECK(outcome.errors.rfind("kvd: ") != std::string::npos);
   const std::size_t line = outcome.errors.rfind("kvd: ");
   CHECK(outcome.errors.find('\n', line) == outcome.errors.size() - 1);
@@ -113,7 +113,7 @@ TEST_CASE("ASecondBareKvdIsRefusedByTheNameOfTheFile") {
   auto second = service.Start("second");
   CHECK(second->Wait() == 1);
   CHECK(second->Errors().find(service.file) != std::string::npos);
-  // Also while the first one is stopped and answers nobody.
+  // Also while the first daemon is stopped and answers nothing.
   first->Signal(SIGSTOP);
   auto third = service.Start("third");
   CHECK(third->Wait() == 1);
@@ -136,7 +136,7 @@ TEST_CASE("AfterAGoodEndTheNextStartIsANewServiceAfterABadOneItGoesOn") {
 }
 
 TEST_CASE("ASecondSignalEndsItAtOnce") {
-  // The first one cannot be heeded: the coordinator is stopped and does not answer the farewell.
+  // The first signal cannot be obeyed: the coordinator is stopped and does not answer the farewell.
   TestCluster cluster({.nodes = 2});
   const std::size_t first = cluster.coordinator_index();
   const std::size_t other = 1 - first;
@@ -183,7 +183,7 @@ TEST_CASE("WrongOptionsGiveOneLineAndExitCode2") {
 }
 
 TEST_CASE("WhatTheMachineLacksGivesOneLine") {
-  // Wrong in itself; what follows is right somewhere else.
+  // Wrong anywhere; later options are right on another machine.
   CheckRefused(Run({"--interface=eth77"}), 2, "no network interface 'eth77'");
   CheckRefused(Run({"--cluster=/no/such/folder/c.json"}), 1, "/no/such/folder");
   CHECK_FALSE(std::filesystem::exists("/no"));
@@ -223,7 +223,7 @@ TEST_CASE("TheConfigurationIsPrintedWithItsSources") {
   CHECK(output.find("memory = \"1GiB\"") != std::string::npos);
   CHECK(output.find("# flag") != std::string::npos);
   CHECK(output.find("# environment") != std::string::npos);
-  // What it printed is an option file.
+  // Its output is an option file.
   const std::string config = folder.path() + "/printed.toml";
   std::ofstream(config) << output;
   Process again({ProgramPath("kvd"), "--print-config", "--config", config}, {},
@@ -262,7 +262,7 @@ TEST_CASE("JunkOnTheGrpcPortHarmsNobody") {
   for (int i = 0; i < 300; ++i) {
     std::string junk(random() % 5000, '\0');
     for (char& c : junk) c = static_cast<char>(random());
-    // Every second one gets past the greeting, and some past the frame's header.
+    // Half of them pass the greeting, and some pass the frame's header.
     if (i % 2 == 0) junk.insert(0, preface);
     if (i % 4 == 0) junk.insert(preface.size(), std::string("\0\0\0\4\0\0\0\0\0", 9));
     SendJunk(port, junk);

@@ -16,7 +16,7 @@
 namespace tidepool::testing {
 namespace {
 
-// Of ten minutes, so that nothing in these tests waits for its end.
+// Ten minutes, so that no test here waits for its end.
 constexpr std::uint32_t kLongLeaseMs = 600'000;
 
 TestClusterOptions WithLongLeases(std::uint32_t nodes) {
@@ -30,7 +30,7 @@ TestClusterOptions WithLongLeases(std::uint32_t nodes) {
 
 struct Seen {
   std::string name;
-  char state = 'Z';  // As for a process that is gone.
+  char state = 'Z';  // The state of a process that is gone.
   pid_t parent = 0;
 };
 
@@ -44,7 +44,7 @@ Seen Look(pid_t pid) {
 
 bool IsRunning(pid_t pid) { return Look(pid).state != 'Z'; }
 
-// The process called kvd-guard whose parent is `daemon`; 0: none.
+// Returns the process kvd-guard with the parent `daemon`; 0: none.
 pid_t GuardOf(pid_t daemon) {
   DIR* const folder = opendir("/proc");
   REQUIRE(folder != nullptr);
@@ -59,7 +59,7 @@ pid_t GuardOf(pid_t daemon) {
   return found;
 }
 
-// The same, once it has its name.
+// Waits for the guard, until it has its name.
 pid_t WaitForGuardOf(pid_t daemon) {
   pid_t guard = 0;
   REQUIRE(WaitUntil([&] { return (guard = GuardOf(daemon)) != 0; }));

@@ -33,7 +33,7 @@ LoopDisk::LoopDisk(std::uint64_t bytes) {
   const std::string image = folder_ + "/image";
   std::ofstream(image).close();
   fs::resize_file(image, bytes);
-  // Without a journal, so that only what the test does reaches the disk.
+  // Without a journal, so that only the test's writes reach the disk.
   const std::string make = "(PATH=$PATH:/sbin:/usr/sbin; mkfs.ext4 -q -m 0 -O ^has_journal '" +
                            image + "') >/dev/null 2>&1";
   mounted_ = geteuid() == 0 && std::system(make.c_str()) == 0 && Attach(image) &&
@@ -51,7 +51,7 @@ LoopDisk::~LoopDisk() {
   fs::remove_all(folder_, ignored);
 }
 
-// Others take loop devices too, so the free one may be gone when we come.
+// Other processes take loop devices too, so the free device may be gone.
 bool LoopDisk::Attach(const std::string& image) {
   const int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
   const int file = open(image.c_str(), O_RDWR | O_CLOEXEC);

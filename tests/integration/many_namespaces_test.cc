@@ -1,4 +1,4 @@
-// A thousand namespaces: the last one costs no more than the first one.
+// A thousand namespaces: the last costs no more than the first.
 #include <sys/types.h>
 #include <unistd.h>
 

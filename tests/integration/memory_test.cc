@@ -1,4 +1,4 @@
-// Memory limits with real daemons: what a namespace may take, and what a daemon takes.
+// Memory limits with real daemons: the use of a namespace, and the use of a daemon.
 #include <grpcpp/channel.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -28,8 +28,8 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
 
-// Calls of one daemon. May be used by a thread of its own: beside the constructor and Create, it
-// uses nothing of Catch2, whose macros are for one thread at a time.
+// Calls to a daemon. Its own thread may use it: except for the constructor and Create, it does not
+// use Catch2, whose macros need a single thread.
 class Caller {
  public:
   explicit Caller(TestCluster* cluster)
@@ -118,7 +118,8 @@ class Caller {
 
 std::string KeyOf(std::size_t number) { return "key" + std::to_string(number); }
 
-// Puts records until one is refused for want of memory; how many fit.
+// Puts records until a record is refused for want of memory. Returns the number of records that
+// fit.
 std::size_t Fill(Caller* caller, const std::string& space, const std::string& value,
                  Status* refusal) {
   for (std::size_t i = 0;; ++i) {
@@ -157,7 +158,7 @@ TEST_CASE("ANamespaceKeepsWithinItsMemoryShareAndLeavesTheRestToOthers") {
 struct Resident {
   std::uint64_t all = 0;
   std::uint64_t shared = 0;
-  std::uint64_t most = 0;  // Of `all`, since the start.
+  std::uint64_t most = 0;  // Largest value of `all`, since the start.
 };
 
 Resident ResidentOf(pid_t pid) {
@@ -176,7 +177,7 @@ Resident ResidentOf(pid_t pid) {
   return resident;
 }
 
-// Reads one record again and again until it goes.
+// Reads a record again and again until the end of the object.
 class Reader {
  public:
   Reader(TestCluster* cluster, std::string space, std::string key, std::string value)
@@ -256,7 +257,7 @@ TEST_CASE("ADaemonKeepsToItsMemoryServesReadsWhenFullAndGetsRoomFromDeletes") {
   check();
 }
 
-// A cgroup of its own for what is started while this lives: the kernel's own count of memory.
+// A cgroup for processes that are started during its life: the kernel's own count of memory.
 class MemoryGroup {
  public:
   MemoryGroup() {
@@ -281,7 +282,7 @@ class MemoryGroup {
   MemoryGroup& operator=(const MemoryGroup&) = delete;
 
   bool made() const { return made_; }
-  // This process leaves the group; those that it has started stay.
+  // This process leaves the group; its started processes stay.
   void Return() const { (void)Move(root_); }
   std::uint64_t bytes() const {
     std::uint64_t bytes = 0;
@@ -344,7 +345,7 @@ TEST_CASE("ADaemonThatSpillsKeepsToItsMemoryAsTheKernelCountsIt", "[machine]") {
   std::filesystem::remove_all(device);
 }
 
-// Once a call of 4,096 reads of one value of 1 MiB made an answer of 4 GiB.
+// A call of 4,096 reads of a value of 1 MiB once made an answer of 4 GiB.
 TEST_CASE("CallsThatAskForVeryMuchLeaveTheDaemonsMemoryBounded") {
   TestCluster cluster({.nodes = 1, .cores = 1, .memory = "64MiB"});
   const pid_t pid = cluster.process(0).pid();

@@ -1,4 +1,4 @@
-// Real daemons with --nvm-dir: what they make, what they refuse, and what status says about it.
+// Real daemons with --nvm-dir: their files, their refusals, and their status.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -58,7 +58,7 @@ class Disk {
     daemon->Signal(SIGTERM);
     REQUIRE(daemon->Wait() == 0);
   }
-  // One line that has `says`, and this exit code.
+  // Checks for a line that has `says`, and for this exit code.
   void CheckRefused(std::vector<std::string> flags, const std::string& says, int exit_code = 1) {
     const auto daemon = Start(std::move(flags));
     CHECK(daemon->Wait() == exit_code);
@@ -68,7 +68,7 @@ class Disk {
     REQUIRE(line != std::string::npos);
     CHECK(errors.find(says, line) != std::string::npos);
     CHECK(errors.find('\n', line) == errors.size() - 1);
-    CHECK(errors.find(" (", line) != std::string::npos);  // What to do.
+    CHECK(errors.find(" (", line) != std::string::npos);  // The remedy.
   }
 
  private:
@@ -92,10 +92,10 @@ TEST_CASE("ADaemonMakesItsDevicesAndFindsThemAgain") {
   disk.RunOnce(flags);
   CHECK(fs::file_size(disk / "a/tidepool.nvm") == 40 << 20);
   CHECK(fs::file_size(disk / "b/tidepool.nvm") == 40 << 20);
-  // The node is who it was: its identity lies in the first directory.
+  // The node keeps its identity, which lies in the first directory.
   CHECK(fs::exists(disk / "a/identity.json"));
   disk.RunOnce(flags);
-  disk.RunOnce({flags[0]});  // Of the size that they have.
+  disk.RunOnce({flags[0]});  // With their present size.
 }
 
 TEST_CASE("WithoutASizeADeviceHasFourTimesTheMemory") {
@@ -195,7 +195,7 @@ TEST_CASE("DevicesOfAnotherNodeOrListOrCountOfCoresAreRefused") {
   disk.CheckRefused({"--nvm-dir=" + disk / "a"}, "device 1 of 2");
   disk.CheckRefused({both, "--cores=2"}, "give --cores 1");
   disk.CheckRefused({both, "--nvm-size=90MiB"}, "leave --nvm-size out");
-  disk.RunOnce({both});  // None of these has hurt it.
+  disk.RunOnce({both});  // None of these has damaged it.
 }
 
 TEST_CASE("AnotherFormatIsRefused") {
@@ -227,7 +227,7 @@ TEST_CASE("ADeviceThatWasMovedIsUsed") {
   disk.RunOnce({"--nvm-dir=" + disk / "a", "--data-dir=" + disk / "d", "--nvm-size=40MiB"});
   fs::copy_file(disk / "a/tidepool.nvm", disk / "b/tidepool.nvm");
   disk.RunOnce({"--nvm-dir=" + disk / "b", "--data-dir=" + disk / "d"});
-  // What it left behind is older than the device that is in use.
+  // Its old data is older than the device in use.
   disk.CheckRefused({"--nvm-dir=" + disk / "a", "--data-dir=" + disk / "d"}, "has used it since");
 }
 
@@ -253,7 +253,7 @@ TEST_CASE("AFullFileSystemIsRefusedAndLeftAsItWas", "[machine]") {
   // Not even for a moment was anything taken: identity, lock and file are as if never there.
   CHECK(EntriesOf(small.path()) == std::vector<std::string>{"lost+found"});
   CHECK(fs::space(small.path()).available == free_bytes);
-  // By default 80 % of what is free, if that is enough.
+  // By default 80 % of the free space, if that suffices.
   disk.RunOnce({"--nvm-dir=" + small.path()});
   const auto made = fs::file_size(small.path() + "/tidepool.nvm");
   CHECK(made >= 36 << 20);
@@ -263,7 +263,7 @@ TEST_CASE("AFullFileSystemIsRefusedAndLeftAsItWas", "[machine]") {
   disk.CheckRefused({"--nvm-dir=" + small.path()}, "by default a fifth is left free");
 }
 
-// A disk that others use, too, is not filled to the last byte.
+// A shared disk is not filled to the last byte.
 TEST_CASE("APartOfTheFileSystemStaysFree", "[machine]") {
   const LoopDisk small(64 << 20);
   if (!small.mounted()) TIDEPOOL_SKIP(LoopDisk::kLacks);

@@ -1,4 +1,4 @@
-// The gRPC endpoint from outside: who may call what, and the control services' answers.
+// The gRPC endpoint from outside: permissions of calls, and the control services' answers.
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/create_channel.h>
@@ -26,7 +26,7 @@ namespace {
 
 using Headers = std::vector<std::pair<std::string, std::string>>;
 
-// One message to any method; the status, and the answer if `answer` is given.
+// Sends a message to any method. Returns the status, and the answer if `answer` is given.
 grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                      const std::string& message, const Headers& headers,
                      std::string* answer = nullptr) {
@@ -56,7 +56,7 @@ grpc::Status CallRaw(const std::shared_ptr<grpc::Channel>& channel, const std::s
 }
 
 std::vector<std::string> AllMethods() {
-  // Named so that the linker keeps the messages' descriptors.
+  // Named, so that the linker keeps the messages' descriptors.
   const google::protobuf::FileDescriptor* files[] = {
       v1::PingRequest::descriptor()->file(),
       v1::JoinRequest::descriptor()->file(),
@@ -107,7 +107,7 @@ TEST_CASE("NoMethodOfAnyServiceIsCalledWithoutTheToken") {
     CHECK(CallRaw(channel, "/tidepool.v1.Admin/Ping", "", headers).error_code() ==
           grpc::StatusCode::UNAUTHENTICATED);
   }
-  // None of them stopped it or did anything else.
+  // None of them stopped it or had another effect.
   CHECK(cluster.StatusFrom(0).nodes_size() == 1);
   CHECK(
       CallRaw(channel, "/tidepool.v1.Admin/Ping", "", {{"authorization", "Bearer " + token}}).ok());
@@ -195,7 +195,7 @@ TEST_CASE("AnyBytesAsAMessageGiveAStatus") {
   const Headers headers = {{"authorization", "Bearer " + cluster.token()}};
   std::uint32_t state = 12345;
   for (const std::string& method : AllMethods()) {
-    if (method == "/tidepool.v1.Admin/Stop") continue;  // Does what it says.
+    if (method == "/tidepool.v1.Admin/Stop") continue;  // It would stop the daemon.
     for (int i = 0; i < 5; ++i) {
       std::string junk(1 + i * 20, '\0');
       for (char& c : junk) {
@@ -209,7 +209,7 @@ TEST_CASE("AnyBytesAsAMessageGiveAStatus") {
   CHECK(cluster.StatusFrom(0).nodes_size() == 1);
 }
 
-// protobuf drops a message whose text is not UTF-8, and what was done with it would be unknown.
+// protobuf drops a message with text that is not UTF-8, and the outcome would be unknown.
 TEST_CASE("ATextThatIsCutInTheMiddleOfALetterStillArrives") {
   TestCluster cluster({.nodes = 1});
   cluster.WaitReady();
@@ -264,7 +264,7 @@ TEST_CASE("GetMapWaitsForANewerMapAndNoLongerThanItsCaller") {
     REQUIRE(stub->GetMap(&call, request, &response).ok());
     CHECK(response.map().epoch() == epoch);
   }
-  // Made before the thread begins: Catch2's macros, which the harness uses, are for one thread.
+  // Made before the thread begins: Catch2's macros, which the harness uses, need a single thread.
   grpc::ClientContext create_call;
   cluster.Prepare(&create_call);
   const auto namespaces = v1::Namespaces::NewStub(cluster.channel(0));
@@ -286,7 +286,7 @@ TEST_CASE("GetMapWaitsForANewerMapAndNoLongerThanItsCaller") {
 
 TEST_CASE("ManyCallersWaitForAMapWithoutHoldingThreads") {
   TestCluster cluster({.nodes = 1});
-  // As of many daemons: of one connection a daemon serves 256 calls at a time.
+  // Like many daemons: a daemon serves 256 calls of a connection at a time.
   constexpr std::size_t kConnections = 10;
   grpc::ChannelArguments own_connection;
   own_connection.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -313,7 +313,7 @@ TEST_CASE("ManyCallersWaitForAMapWithoutHoldingThreads") {
     waiting.reader = stubs[i % kConnections]->AsyncGetMap(&waiting.call, request, &queue);
     waiting.reader->Finish(&waiting.response, &waiting.status, &waiting);
   }
-  CHECK(cluster.StatusFrom(0).nodes_size() == 1);  // Others are served meanwhile.
+  CHECK(cluster.StatusFrom(0).nodes_size() == 1);  // Other callers are served meanwhile.
   grpc::ClientContext call;
   cluster.Prepare(&call);
   v1::CreateNamespaceRequest create;

@@ -25,7 +25,7 @@ TestClusterOptions ThreeNodes() {
   return options;
 }
 
-// A source of which one daemon of three owns about a third.
+// Makes a source; each of three daemons owns about a third of it.
 void Fill(const test::ScratchDirectory& source) {
   for (int i = 0; i < 2'000; ++i) source.Write("f" + std::to_string(i), "content");
 }
@@ -36,7 +36,7 @@ TEST_CASE("AJobGoesOnWithoutItsCallerWhoMayComeBack") {
   const test::ScratchDirectory source;
   Fill(source);
   const auto request = staging.Request(kIn, "tree", source.path(), {.probe = ""});
-  // One daemon stands still, so that the job cannot end before the caller is gone.
+  // A daemon stands still, so that the job cannot end before the caller is gone.
   v1::StartStageResponse started;
   REQUIRE(staging.Start(request, &started).ok());
   staging.cluster().Suspend(1);
@@ -60,7 +60,7 @@ TEST_CASE("AJobGoesOnWithoutItsCallerWhoMayComeBack") {
   INFO(Failures(end));
   CHECK(end.code() == 0);
   CHECK(end.files_done() == 2'000);
-  // The job may have ended before the daemon stood still; then this is a new one that moves
+  // The job may have ended before the daemon stood still. Then this is a new job that moves
   // nothing.
   REQUIRE(status.ok());
   if (again.attached()) {
@@ -85,7 +85,7 @@ TEST_CASE("ADaemonThatIsKilledFailsTheJobByName") {
   const v1::StageProgress end = staging.Watch(started.job(), asked);
   INFO(Failures(end));
   if (end.code() == 0) {
-    // It was done before the kill: the next one cannot be.
+    // It was done before the kill: the next job cannot be.
     v1::StartStageResponse again;
     const grpc::Status status = staging.Start(request, &again, asked);
     if (status.ok() && !again.job().empty()) {
@@ -105,8 +105,8 @@ TEST_CASE("ADaemonThatIsKilledFailsTheJobByName") {
   }
 }
 
-// Starts the job and watches it until some files are done and others are not. Empty if it ended
-// before that was seen.
+// Starts the job and watches it until some files are done and some are not. Returns "" if it ended
+// before.
 std::string StartAndReachTheMiddle(StagingCluster& staging, const v1::StartStageRequest& request,
                                    std::size_t asked) {
   v1::StartStageResponse started;
@@ -130,7 +130,7 @@ std::string StartAndReachTheMiddle(StagingCluster& staging, const v1::StartStage
 }
 
 // Kills `victim` in the middle of a job, which must then fail and name it. `prepare` makes work for
-// a job and says which; one that is over before its middle was seen is followed by another.
+// a job and returns its request. If a job ends before its middle was seen, another follows.
 void KillInTheMiddle(StagingCluster& staging,
                      const std::function<v1::StartStageRequest(int)>& prepare, std::size_t asked,
                      std::size_t victim) {
@@ -150,7 +150,7 @@ void KillInTheMiddle(StagingCluster& staging,
   CHECK((Failures(end) + end.message()).find(name) != std::string::npos);
 }
 
-// Enough that a job takes a second, of which progress is told five times.
+// Enough that a job takes a second, with five reports of progress.
 constexpr int kManyFiles = 30'000;
 
 TEST_CASE("WhatAKilledDaemonLeftOfAStageInIsFinishedByASecondRun") {
@@ -177,7 +177,7 @@ TEST_CASE("WhatAKilledDaemonLeftOfAStageInIsFinishedByASecondRun") {
   const v1::StageProgress again = staging.Run(kIn, "tree", source.path(), {.probe = ""});
   INFO(Failures(again) << again.message());
   REQUIRE(again.code() == 0);
-  CHECK(again.files_skipped() > 0);  // What the others had.
+  CHECK(again.files_skipped() > 0);  // Files on the other nodes.
   const v1::StageProgress out = staging.Run(kOut, "tree", target.path());
   INFO(Failures(out) << out.message());
   REQUIRE(out.code() == 0);
@@ -203,7 +203,7 @@ TEST_CASE("WhatAKilledDaemonLeftOfAStageOutIsFinishedByASecondRun") {
 
   staging.cluster().Start(victim);
   REQUIRE(staging.cluster().WaitForNodeState(victim, v1::NODE_STATE_UP, asked));
-  // Its memory is gone. A stage-out of the rest would look like one of everything.
+  // Its memory is lost. A stage-out of the rest would look complete.
   const v1::StageProgress less = staging.Run(kOut, "tree", target.path());
   CHECK(less.code() == static_cast<std::uint32_t>(StatusCode::kDataLoss));
   const v1::StageProgress in = staging.Run(kIn, "tree", source.path(), {.probe = ""});
@@ -262,7 +262,7 @@ TEST_CASE("ACancelledJobSaysSo") {
   REQUIRE(stub->Cancel(&call, cancel, &cancelled).ok());
   const v1::StageProgress end = staging.Watch(started.job());
   CHECK((end.code() == static_cast<std::uint32_t>(StatusCode::kCancelled) || end.code() == 0));
-  // What was done stays; the next run does the rest.
+  // Finished files stay; the next run does the rest.
   const v1::StageProgress next = staging.Run(kIn, "tree", source.path(), {.probe = ""});
   INFO(Failures(next));
   CHECK(next.code() == 0);
@@ -308,7 +308,7 @@ v1::ClaimStageResponse Claim(StagingCluster& staging, const v1::ClaimStageReques
   return {};
 }
 
-// Runs a job whenever nobody else does.
+// Runs a job as soon as no other job runs.
 v1::StageProgress RunWhenFree(StagingCluster& staging, const v1::StartStageRequest& request) {
   v1::StartStageResponse started;
   REQUIRE(WaitUntil([&] {
@@ -340,7 +340,7 @@ TEST_CASE("ARunnerThatFallsSilentIsForgottenAndUntilThenNamed") {
   CHECK(Failures(RunWhenFree(staging, request)).empty());
   const std::uint64_t waited_ms = kPatienceMs - began.LeftNs() / 1'000'000;
   CHECK(waited_ms > 5'000);
-  // It has lost the claim for good, though nobody has it now.
+  // It has lost the claim for good, although no job has it now.
   claim.set_renew(true);
   claim.set_held_ms(kPatienceMs);
   CHECK_FALSE(Claim(staging, claim).granted());
@@ -363,7 +363,7 @@ TEST_CASE("AStageOutKeepsItsClaimWhenTheNodeDiesThatKeptIt") {
   std::size_t keeper = 0;
   REQUIRE(Claim(staging, claim, &keeper).granted());
   staging.cluster().Kill(keeper);
-  // A node that becomes the keeper instead is told so, and for how long the job has run.
+  // A new keeper learns the claim, and the time that the job has run.
   claim.set_renew(true);
   claim.set_mark_is_missing(true);
   claim.set_held_ms(5'000);
@@ -396,7 +396,7 @@ TEST_CASE("AJobIsFoundFromEveryNodeAndAnotherIsRefused") {
     const grpc::Status refused = staging.Start(different, &other, 2);
     INFO(found.error_message() << " / " << refused.error_message());
     REQUIRE(found.ok());
-    // Either may have come after the first one's end; then it is a job of its own.
+    // Each may have come after the first job's end; then it is a new job.
     if (same.attached()) {
       seen_same = true;
       CHECK(same.job() == first.job());

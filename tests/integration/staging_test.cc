@@ -322,7 +322,7 @@ TEST_CASE("AStoreThatIsFullFailsTheFilesThatDoNotFit") {
   CHECK(Failures(in).find("--memory") != std::string::npos);
 }
 
-// Keys of parts and of what the manifest keeps of them.
+// Returns keys of parts and of their manifest entries.
 Strings PartKeys(StagingCluster& staging) {
   Strings parts;
   for (const std::string& key : staging.Keys("tree", true)) {
@@ -334,8 +334,8 @@ Strings PartKeys(StagingCluster& staging) {
 }
 
 TEST_CASE("PartsOfAnInterruptedLargeFileGoWithTheNextStageInOfIt") {
-  // The store has no room for the first part, of 64 MiB, but takes the second one: a stage-in that
-  // ended half way.
+  // The store has no room for the first part, of 64 MiB, but takes the second: an interrupted
+  // stage-in.
   StagingCluster staging({.nodes = 1, .memory = "64MiB"});
   staging.CreateNamespace("tree");
   const test::ScratchDirectory source;
@@ -404,7 +404,7 @@ TEST_CASE("StoppingLosesNothingThatWasStaged") {
   CHECK(staging.Unsaved().empty());
   staging.Delete("tree", "result");
   CHECK(staging.Unsaved() == Strings{"tree"});
-  // What only the namespace has is not made safe by staging in something else.
+  // Staging other files in does not save records that only the namespace has.
   REQUIRE(Failures(staging.Run(kOut, "tree", target.path())).empty());
   staging.Put("tree", "result", "newer");
   REQUIRE(Failures(staging.Run(kIn, "tree", source.path())).empty());

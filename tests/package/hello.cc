@@ -1,4 +1,4 @@
-// What is compiled against the installed SDK.
+// A program that is compiled against the installed SDK.
 #include <tidepool/tidepool.h>
 
 #include <cstdio>

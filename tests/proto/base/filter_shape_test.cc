@@ -78,7 +78,7 @@ TEST_CASE("ShapesThatCannotBeAreRefusedWithAReason") {
   REQUIRE(refused(1ull << 40, 0.01).find("GiB is the largest") != std::string::npos);
   REQUIRE(refused(std::numeric_limits<std::uint64_t>::max(), 1e-6).find("largest") !=
           std::string::npos);
-  // The same in more partitions.
+  // An equal filter in more partitions.
   REQUIRE(ShapeOfFilter(1ull << 40, 0.01, 4096).ok());
 }
 

@@ -56,7 +56,7 @@ TEST_CASE("LatenciesSinceAnEarlierLookAreThoseBetween") {
   LatencyBuckets whole = earlier;
   whole.Merge(since);
   CHECK(whole.count() == latency.count());
-  // Of a daemon that was started anew: nothing, rather than 2^64.
+  // After a restart of the daemon: zero, rather than 2^64.
   CHECK(earlier.Since(latency).count() == 0);
 }
 

@@ -1,4 +1,4 @@
-// Where the bits of a value lie: what two sides must agree on for ever.
+// The places of a value's bits, on which two sides must agree for ever.
 #include "proto/base/split_block.h"
 
 #include <catch2/catch.hpp>
@@ -69,8 +69,8 @@ TEST_CASE("AFilterContainsWhatWasSetInItAndAnEmptyOneNothing") {
   for (const std::uint64_t hash : hashes) REQUIRE(FilterContains(filter, hash));
 }
 
-// The partition takes the high bits of the same hash: what is left must still reach every split
-// block alike, and give bits that do not depend on the block.
+// The partition takes the high bits of the hash. The remaining bits must still reach all split
+// blocks equally, and give bits that do not depend on the block.
 TEST_CASE("ValuesOfOnePartitionReachAllSplitBlocksAlike") {
   test::Random random("ValuesOfOnePartitionReachAllSplitBlocksAlike");
   constexpr std::uint64_t kPartitions = 4096;

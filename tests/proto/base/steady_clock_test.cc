@@ -7,7 +7,7 @@
 namespace tidepool {
 namespace {
 
-// A machine whose wall clock somebody sets.
+// A machine with a wall clock that is set.
 class Machine final : public Clock {
  public:
   std::uint64_t MonotonicNs() const override { return now_ns; }

@@ -25,7 +25,7 @@ Environment With(Variables variables) {
   };
 }
 
-// A file whose job id says where it stands.
+// Makes a file whose job id names its place.
 std::string Make(const std::string& path, const std::string& mark) {
   ClusterFile file;
   file.cluster_uuid = MakeUuid();

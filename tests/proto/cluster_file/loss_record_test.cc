@@ -51,7 +51,7 @@ TEST_CASE("DamagedRecordsGoUnseen") {
         "{\"reason\": 4, \"lost\": [{\"records\": -1}]}"}) {
     std::ofstream(folder.path() + "/c.d/lost/" + std::to_string(number++) + ".json") << text;
   }
-  CHECK(TakeLossRecords(path).size() == 1);  // The last names nothing, but is one.
+  CHECK(TakeLossRecords(path).size() == 1);  // The last is a record without names.
   CHECK(fs::is_empty(folder.path()));
 }
 

@@ -71,7 +71,7 @@ TEST_CASE("AFileWhoseCoordinatorLivesIsLiveThoughNobodyAnswers") {
   auto found = Examine(path, "", Nobody());
   REQUIRE(found.ok());
   CHECK(found->finding == Finding::kLive);
-  // After an update the new file is the locked one.
+  // After an update the new file has the lock.
   ClusterFile next = published->content();
   next.nodes.push_back({MakeUuid(), "127.0.0.1:2", "host"});
   REQUIRE(published->Update(next).ok());

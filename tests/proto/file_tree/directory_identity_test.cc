@@ -16,7 +16,7 @@ std::string IdentityOf(const test::ScratchDirectory& directory) {
   return DirectoryIdentity(UniqueFd(open(directory.path().c_str(), O_RDONLY | O_DIRECTORY)).get());
 }
 
-// The kernel's clock for files ticks each few ms, and directories of one tick have one time of
+// The kernel's clock for files ticks each few ms. Directories of a single tick have equal times of
 // birth.
 std::unique_ptr<test::ScratchDirectory> MadeLaterThan(const std::string& identity) {
   for (;;) {

@@ -101,7 +101,7 @@ TEST_CASE("RandomBytesNeverCrashTheDecoders") {
       bytes[random.Below(bytes.size())] = static_cast<char>(random.Word());
     }
     if (random.OneIn(4)) bytes.resize(random.Below(bytes.size() + 1));
-    // What is accepted is a complete value: it encodes to what was decoded.
+    // Accepted bytes are a complete value, with an equal encoding.
     if (const auto entry = DecodeEntry(AsBytes(bytes)); entry.ok()) {
       REQUIRE(EncodeEntry(*entry) == bytes);
     }
@@ -165,7 +165,7 @@ TEST_CASE("TheTreeHashSeesEachAttribute") {
 }
 
 TEST_CASE("ContentInPiecesHashesAsInOnePiece") {
-  // As `printf abc | xxhsum -H2` prints it: users can check what the manifest says.
+  // Equal to `printf abc | xxhsum -H2`: users can check the manifest.
   CHECK(HashOf(AsBytes("abc")).Hex() == "06b05ab6733a618578af5f94892f3950");
   ContentHash pieces;
   pieces.Add(AsBytes("a"));

@@ -76,7 +76,7 @@ TEST_CASE("AHolderFromBeforeTheForgottenDropsGetsACompleteMap") {
   const PlacementDelta delta = DeltaSince(map, old->epoch);
   CHECK(delta.since == Epoch(0));
   CHECK(Apply(old, delta)->namespaces.empty());
-  // One from after them still gets a short delta.
+  // A later epoch still gets a short delta.
   CHECK(DeltaSince(map, Epoch(map.epoch.value() - 1)).since == Epoch(map.epoch.value() - 1));
 }
 
@@ -129,7 +129,7 @@ TEST_CASE("KeysSpreadEvenlyOverAnyNumberOfPartitions") {
     }
     const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
     INFO(partitions << " partitions: " << *least << " to " << *most);
-    // Of 100 expected, five standard deviations.
+    // Expected are 100, minus five standard deviations.
     CHECK(*least > 50);
     CHECK(*most < 150);
   }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-// Answers claims as it is told, and nothing else.
+// Answers claims with the test's answers, and no other call.
 class ClaimsOnly final : public Cluster {
  public:
   void Answer(Result<v1::ClaimStageResponse> answer) {

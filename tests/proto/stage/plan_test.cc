@@ -16,7 +16,7 @@ Entry File(std::uint64_t size = 10, std::int64_t mtime_ns = 5, std::uint32_t mod
   return entry;
 }
 
-// What the store has after `entry` was staged.
+// Returns the store's record after `entry` was staged.
 StagedRecord Staged(Entry entry) {
   StagedRecord record;
   record.has_entry = true;

@@ -42,7 +42,7 @@ struct Pair {
       std::copy(frame.begin(), frame.end(), answer->data());
       (void)daemon->Send(back, std::move(answer));
     };
-    // As Attach does it: the daemon first.
+    // Like Attach: the daemon first.
     back = *daemon->Connect(client->Address());
   }
   Status Connect() {
@@ -131,7 +131,7 @@ TEST_CASE("WhoWantsRingsOnlyIsToldWhyThereAreNone") {
   CHECK(status.ToString().find("--transport") != std::string::npos);
 }
 
-// As a client's sessions with one node: the same worker, connected twice.
+// Like a client's sessions with a node: a worker, connected twice.
 TEST_CASE("EachOfTwoConnectionsOfAPeerIsAnsweredByItself") {
   Pair pair;
   pair.daemon->Close(pair.back);
@@ -145,7 +145,7 @@ TEST_CASE("EachOfTwoConnectionsOfAPeerIsAnsweredByItself") {
   REQUIRE(PumpUntil({pair.daemon.get(), pair.client.get()}, [&] {
     return pair.daemon->Describe(back[0]) == "ring" && pair.daemon->Describe(back[1]) == "ring";
   }));
-  // The end of one is told of that one, although nothing was ever sent to it.
+  // The end of a connection is reported for it, although nothing was ever sent to it.
   pair.client->Close(to[0]);
   REQUIRE(PumpUntil({pair.daemon.get(), pair.client.get()},
                     [&] { return !pair.at_daemon.lost.empty(); }));

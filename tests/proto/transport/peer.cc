@@ -1,4 +1,4 @@
-// The other process of the transport's tests: one role per run, one line of text per message.
+// The other process of the transport's tests: a role per run, a line of text per message.
 //
 //   echo                    prints its address; answers each frame to the endpoint whose number is
 //                           the frame's top 16 bits; "connect HEX" on stdin adds an endpoint
@@ -9,15 +9,15 @@
 //   idle N                  one frame over each of N endpoints between two workers of its own, a
 //                           getppid() as a mark for strace, then nothing for two seconds and a half
 //   rendezvous [NAME...]    moves 1 MiB by bare UCX with the settings of the table, without NAMEs
-//   thresholds [NAME...]    prints by which protocol bare UCX sends which sizes, same settings
+//   thresholds [NAME...]    prints the protocol of bare UCX for each size, same settings
 //   descriptors             connects until it is refused for lack of descriptors, prints that, then
 //                           raises the limit and prints whether new connections work again
 //   self-connection         connects to a worker that has ended, from its very port, again and
-//                           again; prints the connections and those that were refused as connected
-//                           with themselves. Sets the source ports of its network namespace
+//                           again; prints the connections and the refused connections to itself.
+//                           Sets the source ports of its network namespace
 //   misuse                  two threads use one worker: ends by SIGABRT in debug builds
-//   environment             enters UCX's environment, prints what it finds there
-//   plain                   prints the same without entering it
+//   environment             enters UCX's environment, prints its content
+//   plain                   prints it without entering it
 //   worker                  makes a worker
 #include <poll.h>
 #include <signal.h>
@@ -67,7 +67,7 @@ int Echo() {
     FrameBufferPtr answer = pool.Take();
     answer->set_size(frame.size());
     if (!frame.empty()) std::memcpy(answer->data(), frame.data(), frame.size());
-    (void)worker->Send(endpoints[which], std::move(answer));  // A lost peer shows as such.
+    (void)worker->Send(endpoints[which], std::move(answer));  // A lost peer is noticed elsewhere.
   };
   Say(ToHex(worker->Address()));
   for (;;) {
@@ -188,7 +188,8 @@ ucs_status_t OnRendezvous(void* arg, const void*, std::size_t, void* data, std::
   return UCS_INPROGRESS;
 }
 
-// Sender and receiver of bare UCX, by the settings of the table without those named.
+// Starts sender and receiver of bare UCX, by the settings of the table except for the named
+// settings.
 bool Start(const std::vector<std::string>& without, ucp_err_handling_mode_t mode, Rendezvous* state,
            ucp_ep_h* endpoint) {
   ucp_config_t* config = nullptr;
@@ -237,7 +238,7 @@ int MoveByRendezvous(const std::vector<std::string>& without) {
     ucp_worker_progress(state.receiver);
   }
   Say(state.source == state.target ? "moved" : "damaged");
-  _exit(0);  // What follows is of no interest to the test.
+  _exit(0);  // The rest does not concern the test.
 }
 
 int PrintThresholds(const std::vector<std::string>& without) {
@@ -402,7 +403,7 @@ int main(int argc, char** argv) {
   if (argc >= 2 && std::strcmp(argv[1], "environment") == 0) {
     const tidepool::Status status = EnterUcxEnvironment(argv);
     SayEnvironment(std::string(tidepool::StatusCodeName(status.code())).c_str());
-    return argc == 2 ? 0 : 1;  // An argument too many tells the test that arguments were kept.
+    return argc == 2 ? 0 : 1;  // An additional argument shows the test that arguments were kept.
   }
   return Run({argv, argv + argc});
 }

@@ -13,8 +13,8 @@ namespace {
 
 using Lines = std::map<std::string, std::string>;
 
-// What the helper says about itself, by the first word of each line, and its process id and end; as
-// "all" every line.
+// Returns the helper's output by the first word of each line, with its process id and end; as "all"
+// every line.
 Lines RunPeer(const std::vector<std::string>& args, const std::map<std::string, std::string>& env) {
   std::vector<std::string> argv = {
       "env",           "-u", "UCX_HANDLE_ERRORS",       "-u", "UCX_DEBUG_SIGNO", "-u",
@@ -43,7 +43,7 @@ TEST_CASE("WithoutTheEnvironmentTheSignalsThatUcxTakesAreGivenBackAtLoad") {
 }
 
 TEST_CASE("AHangupSignalThatIsIgnoredStaysIgnored") {
-  // As nohup starts a program.
+  // Like a program started by nohup.
   struct sigaction before {};
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;

@@ -1,5 +1,5 @@
-// Memory that is read by another process's network card. Where there is no RDMA device, over "tcp",
-// where UCX has the exporter's thread copy: the same calls, but for what a key protects.
+// Memory that another process's network card reads. Without an RDMA device the test uses "tcp",
+// where UCX makes the exporter's thread copy: the calls are equal, but keys protect nothing.
 // TIDEPOOL_TEST_RDMA="rc 10.88.0.1" (transports, address) tests a device: tests/rdma/run.
 #include "proto/transport/remote_memory.h"
 
@@ -40,7 +40,7 @@ MemoryExporter::Options OptionsOfTest(const std::byte* base) {
   return options;
 }
 
-// Two arenas of 16 blocks, at blocks 0 and 32; of the second so many blocks are ready.
+// Two arenas of 16 blocks, at blocks 0 and 32. Only a part of the second arena's blocks is ready.
 class Memory final : public NodeMemorySource {
  public:
   Memory() : bytes_(48 * kBlock) {
@@ -202,7 +202,7 @@ TEST_CASE_METHOD(RemoteMemoryTest, "A client that is killed costs its connection
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    // UCX of this process is not the child's: it starts one of its own, in a new program.
+    // The child has its own UCX in a new program, not the UCX of this process.
     setenv(kStayConnected, exporter_->address().c_str(), 1);
     execl("/proc/self/exe", "remote_memory_test", "[.client]", nullptr);
     _exit(127);

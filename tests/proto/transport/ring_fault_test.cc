@@ -17,7 +17,7 @@ int Kills(int otherwise) {
   return number != nullptr ? std::atoi(number) : otherwise;
 }
 
-// A child's address, told through memory that both share.
+// A child's address, passed through shared memory.
 struct SharedAddress {
   std::atomic<int> bytes{0};
   char text[128];
@@ -122,7 +122,7 @@ TEST_CASE("AClientThatIsStoppedOrNeverReadsCostsOnlyItself") {
                     [&] { return fixture.server.receiver.frames > 100; }));
   stopped.Signal(SIGSTOP);
   for (int i = 0; i < 2'000; ++i) REQUIRE(fixture.Serves());
-  // What it was to be answered waits here, and is no more than what it had asked.
+  // Its answers wait here, and do not exceed its requests.
   CHECK(fixture.server.endpoints[1]->bytes_in_flight() <= 64 * limits::kFrameBytesMax);
   const std::size_t before = fixture.server.receiver.frames;
   stopped.Signal(SIGCONT);
@@ -134,7 +134,7 @@ TEST_CASE("AClientThatIsStoppedOrNeverReadsCostsOnlyItself") {
 // Everything that a client can reach is overwritten while the daemon reads it.
 TEST_CASE("ClientsThatOverwriteTheirRingsHarmNobodyElse", "[storm]") {
   FaultFixture fixture;
-  fixture.server.echoes_all = false;  // What it makes up may name the bystander.
+  fixture.server.echoes_all = false;  // Its random frames may name the bystander.
   const int clients = Kills(30);
   for (int i = 0; i < clients; ++i) {
     const std::string address = fixture.server.worker->Address();

@@ -65,7 +65,7 @@ RingServer::RingServer(const RingSettings& settings) : worker(MakeRingWorker(set
     FrameBufferPtr answer = pool.Take();
     answer->set_size(frame.size());
     std::copy(frame.begin(), frame.end(), answer->data());
-    (void)worker->Send(endpoints[which], std::move(answer));  // A lost peer shows as such.
+    (void)worker->Send(endpoints[which], std::move(answer));  // A lost peer is noticed elsewhere.
   };
   receiver.on_lost = [this](Endpoint* endpoint) {
     for (Endpoint*& each : endpoints) {

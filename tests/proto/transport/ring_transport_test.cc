@@ -30,7 +30,7 @@ RingSettings Listening(const SocketFolder& folder) {
   return settings;
 }
 
-// A server and a client of one process.
+// A server and a client of a process.
 struct Pair {
   explicit Pair(std::uint64_t memory_bytes = 64 << 20)
       : server([&] {
@@ -139,7 +139,7 @@ TEST_CASE("AWindowOfPartsFitsIntoARing") {
 }
 
 TEST_CASE("AValueThatLooksLikeAFrameIsNotTakenForOne") {
-  // Each lap leaves words behind that say "a frame of 8 bytes is here", wherever one may begin.
+  // Each lap leaves words behind that look like "a frame of 8 bytes", wherever a frame may begin.
   Pair pair;
   std::vector<std::byte> trap(FrameBuffer::kCapacity);
   for (std::size_t i = 0; i + 8 <= trap.size(); i += 8) {
@@ -177,7 +177,7 @@ TEST_CASE("WhoSleepsIsWokenByAFrameAndByRoom") {
       if (pair.server.worker->Progress() == 0) sleep(*pair.server.worker);
     }
   });
-  // 40 frames of 60 KiB at once are ten times what a ring holds: both sides wait for room.
+  // 40 frames of 60 KiB together are ten times the size of a ring: both sides wait for room.
   const Deadline deadline = Deadline::AfterMs(kTestDeadlineMs);
   for (std::uint64_t round = 0; round < 50; ++round) {
     for (std::uint64_t i = 0; i < 40; ++i) {
@@ -274,7 +274,7 @@ TEST_CASE("SocketsOfKilledDaemonsAreRemovedByTheNext") {
   RecordingReceiver receiver;
   const auto worker = MakeRingWorker(Listening(folder), &receiver);
   CHECK(folder.Names().size() == 1);
-  // One that lives is left alone.
+  // A live worker's files stay.
   const auto another = MakeRingWorker(Listening(folder), &receiver);
   CHECK(folder.Names().size() == 2);
 }
@@ -388,7 +388,7 @@ TEST_CASE("WhoComesWhenTheMemoryIsUsedUpGetsNoRings") {
   CHECK(refused > 0);
   CHECK(refused < 8);
   CHECK(pair.server.worker->memory_bytes() <= 4 * 256 * 1024);
-  // There is room again when others go.
+  // The room is free again when other clients go.
   clients.clear();
   REQUIRE(pair.PumpBoth([&] { return pair.server.worker->memory_bytes() == 2 * 256 * 1024; }));
   CHECK(pair.Echoes(2, 64));
@@ -401,7 +401,7 @@ TEST_CASE("WhoConnectsAndSaysNothingOrNonsenseHoldsNobodyUp") {
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 200; ++i) {
     auto socket = ConnectToRings(path);
-    if (!socket.ok()) continue;  // The queue of those that wait is full for a moment.
+    if (!socket.ok()) continue;  // The queue of waiting connections is full for a moment.
     char junk[400];
     for (char& each : junk) each = static_cast<char>(random());
     if (i % 2 == 0) (void)send(socket->get(), junk, random() % sizeof junk, MSG_NOSIGNAL);
@@ -414,7 +414,7 @@ TEST_CASE("WhoConnectsAndSaysNothingOrNonsenseHoldsNobodyUp") {
   CHECK(another.Echoes(1ull << 48, 64, [&] { pair.server.Progress(); }));
 }
 
-// As far as the folder, which is closed to others, lets them come.
+// As far as the folder's permissions allow.
 TEST_CASE("AnotherUserIsShownTheDoor", "[machine]") {
   if (geteuid() != 0) TIDEPOOL_SKIP("only root can be another user");
   Pair pair;

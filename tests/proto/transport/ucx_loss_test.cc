@@ -1,4 +1,4 @@
-// Peers that die, stop or talk nonsense, and what is left of the worker that served them.
+// Peers that die, stop or send junk, and the worker that served them.
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <netinet/in.h>
@@ -24,8 +24,8 @@
 namespace tidepool::transport {
 namespace {
 
-// A server that echoes to the endpoint whose number is a frame's top 16 bits, with a bystander: a
-// worker with a context of its own that must be served whatever happens to the others.
+// A server that echoes to the endpoint whose number is a frame's top 16 bits. A bystander, a worker
+// with its own context, must be served whatever happens to other peers.
 class Server {
  public:
   Server() {
@@ -47,7 +47,7 @@ class Server {
     (void)worker->Send(endpoints[who], std::move(answer));
   }
 
-  // One round trip of the bystander, of `size` bytes.
+  // Makes a round trip of the bystander, of `size` bytes.
   bool BystanderIsServed(std::size_t size = 1'000) {
     const std::size_t before = at_bystander.frames;
     if (!bystander->Send(to_server, MakeFrame(&pool, 77, size)).ok()) return false;
@@ -110,7 +110,7 @@ void KillClients(int kills, int at_once) {
     REQUIRE(PumpUntil(server.all(), [&] { return server.at_server.lost.size() >= theirs.size(); }));
     CHECK(std::set<Endpoint*>(server.at_server.lost.begin(), server.at_server.lost.end()) ==
           theirs);
-    CHECK(server.at_server.lost.size() == theirs.size());  // Told once each.
+    CHECK(server.at_server.lost.size() == theirs.size());  // Each was reported once.
     for (std::size_t i = first; i < server.endpoints.size(); ++i) {
       server.worker->Close(std::exchange(server.endpoints[i], nullptr));
     }
@@ -168,7 +168,7 @@ int ConnectTo(int port) {
   return fd;
 }
 
-// A stranger who speaks UCX but not our frames.
+// A stranger with UCX, but without the project's frames.
 class Stranger {
  public:
   explicit Stranger(std::string_view wrapped_address) {
@@ -226,7 +226,7 @@ class Stranger {
   ucp_ep_h endpoint_ = nullptr;
 };
 
-// What this process prints while it lives.
+// Captures the output of this process during its life.
 class CapturedOutput {
  public:
   CapturedOutput() : file_(std::tmpfile()), stdout_(dup(STDOUT_FILENO)) {
@@ -357,8 +357,8 @@ TEST_CASE("FramesToAStoppedPeerAreGivenBackWhenTheEndpointIsClosed") {
   CHECK(server.BystanderIsServed());
 }
 
-// UCX 1.13.1 handles "the peer has closed" and "the socket takes more bytes" of one event one after
-// the other, and the first frees the connection that the second then uses.
+// UCX 1.13.1 handles "the peer has closed" and "the socket takes more bytes" of an event one after
+// the other. The first frees the connection that the second then uses.
 TEST_CASE("APeerThatReadsAndClosesAfterItsBlockedEndpointWasClosedHurtsNobody") {
   for (int round = 0; round < 30; ++round) {
     Server server;

@@ -32,7 +32,7 @@ const Environment kHostile = {{"UCX_TLS", "posix"},           {"UCX_TCP_MAX_POLL
 struct Traced {
   std::string output;  // The last line that the peer printed.
   std::vector<std::string>
-      calls;  // Of its main thread: UCX's helper thread polls by its own rules.
+      calls;  // Calls of its main thread: UCX's helper thread polls by its own rules.
 };
 
 bool StraceWorks() {
@@ -134,7 +134,7 @@ TEST_CASE("NoConnectBlocksWhateverTheEnvironmentSays", "[machine]") {
     const auto connects = std::count_if(calls.begin(), calls.end(), [](const std::string& call) {
       return call.find("connect(") == 0 && call.find("AF_INET") != std::string::npos;
     });
-    CHECK(connects == 2);  // One for each endpoint.
+    CHECK(connects == 2);  // A connect for each endpoint.
     CHECK(std::count_if(calls.begin(), calls.end(), in_progress) == connects);
   }
 }
@@ -143,7 +143,7 @@ TEST_CASE("AFrameCostsNoEpollCtlWhateverTheEnvironmentSays", "[machine]") {
   SKIP_WITHOUT_STRACE();
   for (const Environment& environment : {Environment{}, kHostile}) {
     const Traced traced = TracePeer("epoll_ctl", {"self", "500"}, environment);
-    CHECK(traced.calls.size() < 200);  // It was one for each of the 1,000 frames.
+    CHECK(traced.calls.size() < 200);  // Formerly a call for each of the 1,000 frames.
   }
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("KeepaliveRunsOnceASecond", "[machine]") {
 
 TEST_CASE("KeepaliveLooksAtEveryEndpointInEachRound", "[machine]") {
   SKIP_WITHOUT_STRACE();
-  constexpr std::size_t kEndpoints = 5;  // Two rounds of one endpoint each would miss three.
+  constexpr std::size_t kEndpoints = 5;  // Two rounds of an endpoint each would miss three.
   for (const Environment& environment : {Environment{}, kHostile}) {
     const Traced traced = TracePeer("getppid,sendto,sendmsg,write,writev",
                                     {"idle", std::to_string(kEndpoints)}, environment);
@@ -196,8 +196,8 @@ TEST_CASE("ThereIsOneTcpLaneOnTheConfiguredDevice") {
   }
 }
 
-// UCX tells by which protocol it sends which sizes ("0..<egr/short>..65529..<egr/zcopy>..(inf)").
-// Short means copied into one TX_SEG_SIZE, so a frame is sent in one piece and its buffer is free.
+// UCX reports the protocol for each size ("0..<egr/short>..65529..<egr/zcopy>..(inf)"). Short means
+// copied into a single TX_SEG_SIZE: a frame is sent in one piece, and its buffer is free.
 TEST_CASE("FramesAreEagerInOnePieceWhateverTheEnvironmentSays") {
   const auto thresholds = [](std::vector<std::string> args) {
     args.insert(args.begin(), {PeerProgram(), "thresholds"});
@@ -211,8 +211,8 @@ TEST_CASE("FramesAreEagerInOnePieceWhateverTheEnvironmentSays") {
   CHECK(thresholds({"RNDV_THRESH"}).find("rndv") != std::string::npos);
 }
 
-// With put a rendezvous sends all its bytes as one message, without it in fragments of RX_SEG_SIZE.
-// UCX 1.13 uses put only without peer-error handling, so bare UCX is asked.
+// With put, a rendezvous sends all its bytes as a single message; without it, in fragments of
+// RX_SEG_SIZE. UCX 1.13 uses put only without peer-error handling, so bare UCX is asked.
 TEST_CASE("TcpPutIsOffWhateverTheEnvironmentSays", "[machine]") {
   SKIP_WITHOUT_STRACE();
   Environment environment = kHostile;
@@ -221,7 +221,7 @@ TEST_CASE("TcpPutIsOffWhateverTheEnvironmentSays", "[machine]") {
       TracePeer("sendmsg", {"rendezvous", "RNDV_THRESH", "PUT_ENABLE"}, environment);
   REQUIRE(with_put.output == "moved");
   const char* kSent = "MSG_NOSIGNAL) = ";
-  REQUIRE(Largest(NumbersAfter(with_put, kSent)) > 1 << 20);  // So the proof sees a difference.
+  REQUIRE(Largest(NumbersAfter(with_put, kSent)) > 1 << 20);  // The proof thus sees a difference.
   const Traced ours = TracePeer("sendmsg", {"rendezvous", "RNDV_THRESH"}, environment);
   REQUIRE(ours.output == "moved");
   REQUIRE(Largest(NumbersAfter(ours, kSent)) > 0);

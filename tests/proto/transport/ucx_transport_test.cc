@@ -20,7 +20,7 @@
 namespace tidepool::transport {
 namespace {
 
-// Two workers of one process, each connected to the other.
+// Two workers of a process, each connected to the other.
 struct Pair {
   explicit Pair(bool workers_move = false, bool both_ways = true)
       : context(MakeLoopback(workers_move)),
@@ -157,7 +157,7 @@ TEST_CASE("ThreeHundredWorkersTalkToOne", "[machine]") {
   CHECK(at_server.lost.empty());
 }
 
-// UCX closes its port for good when accept() fails; so we must stop before that.
+// UCX closes its port for good when accept() fails, so the worker must stop before.
 TEST_CASE("NearTheDescriptorLimitConnectionsAreRefusedAndThePortStaysOpen") {
   Child child({PeerProgram(), "descriptors"});
   CHECK(child.ReadLine() == "RESOURCE_EXHAUSTED");
@@ -284,8 +284,8 @@ TEST_CASE("AClosedEndpointLeavesTheOtherDirectionAsItIs") {
   CHECK(pair.at_b.lost.empty());
 }
 
-// Two directions over one connection are what UCX 1.13.1 does not survive when it is cut. It would
-// join them if the peer's UCX learned where the sender is (RESOLVE_REMOTE_EP_ID).
+// UCX 1.13.1 does not survive the cut of a connection with two directions. It would join the
+// directions if the peer's UCX learned the sender's place (RESOLVE_REMOTE_EP_ID).
 TEST_CASE("NothingComesBackOverAConnectionButItsGreeting") {
   Pair pair(/*workers_move=*/false, /*both_ways=*/false);
   for (std::uint64_t i = 1; i <= 100; ++i) {
@@ -303,7 +303,7 @@ TEST_CASE("NothingComesBackOverAConnectionButItsGreeting") {
       received.push_back(info.tcpi_bytes_received);
     }
   }
-  REQUIRE(received.size() == 2);  // The two ends of one connection.
+  REQUIRE(received.size() == 2);  // The two ends of a connection.
   CHECK(std::max(received[0], received[1]) > 100'000);
   CHECK(std::min(received[0], received[1]) < 64);
 }
@@ -337,7 +337,7 @@ TEST_CASE("AnEndpointThatIsClosedWhenSentIsGoneWhenThePeerIsLost") {
   CHECK(std::count(pair.at_a.lost.begin(), pair.at_a.lost.end(), endpoint) == 0);
 }
 
-// Each of these has frames waiting, and none may keep the others' waiting for long.
+// Each of these has waiting frames, and none may delay the other peers' frames for long.
 TEST_CASE("ManyPeersThatDoNotReadHoldUpNobody") {
   Pair pair;
   std::vector<std::unique_ptr<Worker>> silent;

@@ -105,7 +105,7 @@ TEST_CASE("AMarkStampTellsItsTimes") {
   CHECK(packed(1'800'000'000'123, 1'799'999'999'000).at_ms == 1'800'000'000'123);
   CHECK(packed(1'800'000'000'123, 1'799'999'999'000).durable_at_ms == 1'799'999'999'000);
   CHECK(packed(1'800'000'000'123, 1'800'000'000'123).durable_at_ms == 1'800'000'000'123);
-  // No checkpoint, or one of an hour ago, and what nobody has written.
+  // No checkpoint, a checkpoint of an hour ago, and words that no writer makes.
   CHECK(packed(1'800'000'000'123, 0).at_ms == 1'800'000'000'123);
   CHECK(packed(1'800'000'000'123, 0).durable_at_ms == 0);
   CHECK(packed(1'800'000'000'123, 1'799'996'400'000).durable_at_ms == 0);

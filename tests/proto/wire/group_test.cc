@@ -33,7 +33,7 @@ Operation PutOf(std::string_view key, std::string_view value) {
   return put;
 }
 
-// A frame of one group with these operations.
+// Returns a frame of a single group with these operations.
 Frame FrameOf(const std::vector<Operation>& operations, Term term = Term(7)) {
   Frame frame(limits::kFrameBytesMax);
   RequestWriter writer(frame);
@@ -233,7 +233,7 @@ TEST_CASE("TheLongestKeyIsAcceptedAndOneByteMoreIsNot") {
   const std::string longest(limits::kKeyBytesMax, 'k');
   Frame frame = FrameOf({PutOf(longest, "v")});
   CHECK(Decode(frame).ok());
-  // The same bytes with the border between key and value moved by one.
+  // The bytes with the border between key and value moved by 1.
   Poke(frame, kOperationAt + 4, static_cast<std::uint16_t>(limits::kKeyBytesMax + 1));
   Poke(frame, kOperationAt + 6, std::uint16_t{0});
   CheckRefused(frame);

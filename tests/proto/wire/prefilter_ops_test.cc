@@ -1,4 +1,4 @@
-// Descriptions of prefilters: what is stored is loaded, and nothing else.
+// Descriptions of prefilters: stored descriptions are loaded, and no other bytes.
 #include "proto/wire/prefilter_ops.h"
 
 #include <array>
@@ -32,7 +32,7 @@ TEST_CASE("ADescriptionOfAPrefilterIsLoadedAsItWasStored") {
   CHECK(loaded->bits_set == summary.bits_set);
   CHECK(loaded->keys == summary.keys);
   CHECK(loaded->false_positive_rate == 0.25);
-  CHECK(LoadPrefilterSummary(Store({})).ok());  // There is none.
+  CHECK(LoadPrefilterSummary(Store({})).ok());  // There is no prefilter.
 }
 
 TEST_CASE("WhatNoPrefilterCanBeIsRefused") {

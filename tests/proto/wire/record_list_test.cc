@@ -99,7 +99,7 @@ TEST_CASE("AnEntryMayTellHowManyCannotBeRead") {
   CHECK(taken.unreadable == 7);
   CHECK(taken.key.empty());
   CHECK(rest.empty());
-  // Nothing else may be set, and none is no entry.
+  // No other bit may be set, and zero is no entry.
   unreadable.unreadable = 1;
   const Frame one = ListOf({unreadable});
   REQUIRE(Takes(one));

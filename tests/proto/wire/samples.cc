@@ -5,8 +5,8 @@
 namespace tidepool::wire::test {
 namespace {
 
-// What keys and values of one frame are cut from: filled once, since random bytes cost more than
-// all decoders together.
+// Source of the keys and values of a frame: filled once, because random bytes cost more than all
+// decoders.
 Bytes Pool() {
   static const Frame pool = [] {
     Frame bytes(limits::kFrameBytesMax);
