@@ -91,7 +91,7 @@ Frame RandomBytes(Random& random, bool with_header) {
   return frame;
 }
 
-// True if the checked frames have their own size.
+// True if `check` takes whole frames, which contain their size.
 bool IsFrameCheck(bool (*check)(Bytes)) {
   return check == CheckHeader || check == CheckRequest || check == CheckAnswers ||
          check == CheckStream;

@@ -50,7 +50,7 @@ class Walking {
   }
 
  private:
-  // Returns if an edge from a node with `edges` may join two nodes to a unitig, as far as this node
+  // True if an edge from a node with `edges` may join two nodes to a unitig, as far as this node
   // shows. The other node decides. `next`: the node behind the edge.
   bool MayStep(Word word, Edges edges, Word* next) const {
     const int letter = OnlyOne(Following(edges));
