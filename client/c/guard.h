@@ -21,6 +21,8 @@ namespace tidepool::c_api {
 // Returns the code for C. Keeps the text of a failure for tidepool_error_what() of this thread.
 // Never throws: a text that finds no memory is lost, its code is not.
 tidepool_code Returned(const Status& status) noexcept;
+// The same of a code and a text.
+tidepool_code Returned(StatusCode code, const char* what) noexcept;
 
 // Runs the body of a C function, which returns a Status. An exception becomes a code: the standard
 // library's out of memory is kResourceExhausted, another exception kInternal. The unwinding of a
@@ -32,13 +34,13 @@ tidepool_code Guarded(Body&& body) {
   } catch (const abi::__forced_unwind&) {
     throw;
   } catch (const std::bad_alloc&) {
-    return Returned(Status(StatusCode::kResourceExhausted, "no memory in this process"));
+    return Returned(StatusCode::kResourceExhausted, "no memory in this process");
   } catch (const std::length_error&) {
-    return Returned(Status(StatusCode::kResourceExhausted, "too large for this process"));
+    return Returned(StatusCode::kResourceExhausted, "too large for this process");
   } catch (const std::exception& error) {
-    return Returned(Status(StatusCode::kInternal, error.what()));
+    return Returned(StatusCode::kInternal, error.what());
   } catch (...) {
-    return Returned(Status(StatusCode::kInternal, "an unknown exception"));
+    return Returned(StatusCode::kInternal, "an unknown exception");
   }
 }
 

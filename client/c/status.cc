@@ -40,6 +40,18 @@ tidepool_code Returned(const Status& status) noexcept {
   return ToC(status.code());
 }
 
+tidepool_code Returned(StatusCode code, const char* what) noexcept {
+  LastError& last = Last();
+  last.code = code;
+  last.remedy.clear();
+  try {
+    last.what = what;
+  } catch (const std::bad_alloc&) {
+    last.what.clear();
+  }
+  return ToC(code);
+}
+
 Status CheckIndex(std::size_t index, std::size_t size) {
   if (index < size) return {};
   return Status(StatusCode::kOutOfRange,

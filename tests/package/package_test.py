@@ -167,6 +167,14 @@ class Packages(Folder):
         self.assertIn("cmake --workflow --preset package", message)
         self.assertEqual(glob.glob(f"{folder}/*.deb"), [])
 
+    def test_cpack_refuses_a_build_without_the_native_python_client(self):
+        folder = os.path.join(self.folder, "without_headers")
+        run("cmake", "-G", "Ninja", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DTIDEPOOL_TESTS=OFF",
+            f"-DTIDEPOOL_PYTHON_INCLUDE={folder}")
+        done = run("cpack", "-G", "DEB", "-B", folder + "/debs", cwd=folder, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("apt-get install libpython3-dev", " ".join(done.stderr.split()))
+
     def test_what_is_unpacked_works(self):
         pc = os.path.dirname(glob.glob(f"{self.system}/usr/lib/**/tidepool.pc", recursive=True)[0])
         library = os.path.dirname(glob.glob(f"{self.system}/usr/lib/**/libtidepool.so", recursive=True)[0])
