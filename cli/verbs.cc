@@ -23,6 +23,7 @@
 #include "cli/commands/data/queue.h"
 #include "cli/commands/data/scan.h"
 #include "cli/commands/data/update.h"
+#include "cli/commands/files/mount.h"
 #include "cli/commands/files/snapshot.h"
 #include "cli/commands/files/stage.h"
 #include "cli/commands/help.h"
@@ -43,7 +44,7 @@ constexpr VerbGroup kGroups[] = {
     {"Records", {DataVerbs, UpdateVerbs, ScanVerbs, OrderedVerbs, WatchVerbs, LoadVerbs}},
     {"Namespaces", {NamespaceVerbs}},
     {"Queues and filters", {QueueVerbs, BloomVerbs}},
-    {"Files and snapshots", {StageVerbs, SnapshotVerbs}},
+    {"Files and snapshots", {StageVerbs, SnapshotVerbs, MountVerbs}},
     {"Look and measure",
      {ClusterVerbs, TopVerbs, DoctorVerbs, PingVerbs, SlowLogVerbs, HotKeysVerbs, BenchVerbs}},
     {"Help", {HelpVerbs}},

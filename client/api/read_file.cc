@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "client/engine/space.h"
-#include "proto/base/limits.h"
 #include "proto/convert/staged_keys.h"
 #include "proto/manifest/entry.h"
 #include "proto/manifest/holes.h"
@@ -61,21 +60,9 @@ bool AppendSparsePart(const BytesMap& map, const std::string& key, Bytes stored,
   const auto value = map.Get(manifest::ManifestKey(key));
   if (!value.ok()) return false;
   const auto entry = manifest::DecodeEntry(AsBytes(value->bytes));
-  if (!entry.ok() || entry->holes.empty() || entry->size > limits::kStagedFileWholeBytesMax) {
-    return false;
-  }
+  if (!entry.ok() || entry->holes.empty()) return false;
   const std::size_t begin = content->size();
-  manifest::HoleWalk walk(
-      *entry,
-      [&](std::uint64_t /*at*/, Bytes data) {
-        content->append(AsText(data));
-        return Status();
-      },
-      [&](std::uint64_t /*at*/, std::uint64_t bytes) {
-        content->append(bytes, '\0');
-        return Status();
-      });
-  return walk.Add(stored).ok() && walk.Finish().ok() &&
+  return manifest::AppendPart(*entry, stored, content).ok() &&
          manifest::HashOf(AsBytes(std::string_view(*content).substr(begin))) == wanted;
 }
 

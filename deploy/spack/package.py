@@ -59,6 +59,7 @@ class Tidepool(CMakePackage):
     depends_on("isa-l@2.30:")
     depends_on("liburing@2.3:")
     depends_on("pmdk@1.12:")
+    depends_on("libfuse@3.12:")  # kvctl mount.
     depends_on("openblas", when="+examples")
     depends_on("zlib-api", when="+examples")
     # The example isx also needs pcg_random.hpp (libpcg-cpp-dev in Debian), which no package of Spack has.

@@ -1,7 +1,5 @@
 #include "proto/manifest/holes.h"
 
-#include <string>
-
 #include "proto/base/limits.h"
 
 namespace tidepool::manifest {
@@ -21,6 +19,24 @@ Hash128 HashOfZeros(std::uint64_t bytes) {
   };
   static const Hash128 of_part = compute(limits::kStagedFileWholeBytesMax);
   return bytes == limits::kStagedFileWholeBytesMax ? of_part : compute(bytes);
+}
+
+Status AppendPart(const Entry& part, Bytes record, std::string* content) {
+  if (part.size > limits::kStagedFileWholeBytesMax) {
+    return Status(StatusCode::kDataLoss, "a part's entry says that it is too large");
+  }
+  HoleWalk walk(
+      part,
+      [content](std::uint64_t /*at*/, Bytes data) {
+        content->append(AsText(data));
+        return Status();
+      },
+      [content](std::uint64_t /*at*/, std::uint64_t bytes) {
+        content->append(bytes, '\0');
+        return Status();
+      });
+  TP_RETURN_IF_ERROR(walk.Add(record));
+  return walk.Finish();
 }
 
 }  // namespace tidepool::manifest

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "proto/base/bytes.h"
@@ -74,5 +75,9 @@ class HoleWalk {
   std::uint64_t at_ = 0;
   std::size_t next_ = 0;
 };
+
+// Appends the content of a part to `content`: its record and its holes. Errors: kDataLoss (the
+// record has another size than the entry says).
+Status AppendPart(const Entry& part, Bytes record, std::string* content);
 
 }  // namespace tidepool::manifest

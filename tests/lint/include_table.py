@@ -116,6 +116,7 @@ LIBRARIES = [
     ("toml++", r"toml\+\+/.*|toml\.hpp"),
     ("hwloc", r"hwloc(/.*|\.h)"),
     ("zlib", r"zlib\.h"),
+    ("fuse", r"fuse_lowlevel\.h"),
     ("boost", r"boost/.*"),
     ("openblas", r"cblas\.h"),
     ("pcg", r"pcg_random\.hpp"),

@@ -498,11 +498,12 @@ class Recipes(unittest.TestCase):
                      "libisal": ("isa-l", "libisal-dev"), "liburing": ("liburing", "liburing-dev"),
                      "libpmem2": ("pmdk", "libpmem2-dev"), "Boost": ("boost", "libboost-dev"),
                      "prometheus": ("prometheus-cpp", "prometheus-cpp-dev"), "openblas": ("openblas", None), "ZLIB": ("zlib-api", None),
-                     "PkgConfig": ("pkgconfig", "pkg-config")}
+                     "PkgConfig": ("pkgconfig", "pkg-config"),
+                     "fuse3": ("libfuse", "libfuse3-dev")}
         packages = read(f"{ROOT}/deploy/packages-build.txt").split()
-        build = read(f"{ROOT}/deploy/cmake/TidepoolBuild.cmake") + read(f"{ROOT}/client/CMakeLists.txt")
+        build = read(f"{ROOT}/deploy/cmake/TidepoolBuild.cmake") + read(f"{ROOT}/client/CMakeLists.txt") + read(f"{ROOT}/cli/CMakeLists.txt")
         wanted = re.findall(r"^\s*find_package\((\w+)", build, re.M)
-        wanted += re.findall(r"pkg_check_modules\(\w+ REQUIRED IMPORTED_TARGET (\w+)\)", build)
+        wanted += re.findall(r"pkg_check_modules\(\w+ (?:REQUIRED )?IMPORTED_TARGET (\w+)", build)
         self.assertGreater(len(wanted), 12)
         for name in set(wanted) - {"Threads"}:
             self.assertIn(name, libraries, "a new library: deploy/spack, deploy/packages-build.txt and this test want it")

@@ -24,7 +24,8 @@ Option TransportOption() {
           "default), ucx, or ring (shared memory or not at all)"};
 }
 
-Result<Client> ConnectSdk(Invocation& run, bool uncounted) {
+Result<Client> ConnectSdk(Invocation& run, bool uncounted,
+                          std::optional<std::uint64_t> call_timeout_ms) {
   const Result<std::uint64_t> timeout_ms = run.TimeoutMs();
   if (!timeout_ms.ok()) return timeout_ms.status();
   ConnectOptions options;
@@ -32,8 +33,8 @@ Result<Client> ConnectSdk(Invocation& run, bool uncounted) {
   options.client_name = "kvctl";
   options.uncounted = uncounted;
   options.insecure = run.insecure();
-  options.call_timeout = std::chrono::milliseconds(*timeout_ms);
-  options.connect_timeout = options.call_timeout;
+  options.call_timeout = std::chrono::milliseconds(call_timeout_ms.value_or(*timeout_ms));
+  options.connect_timeout = std::chrono::milliseconds(*timeout_ms);
   if (run.args.Knows("--transport") && run.args.Has("--transport")) {
     const auto transport = TransportOf(run.args.Text("--transport"));
     if (!transport.ok()) return transport.status();

@@ -4,6 +4,8 @@
 
 #include <tidepool/client.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -15,8 +17,9 @@ namespace tidepool::cli {
 // Connects as --cluster and --timeout say, and --transport where the verb has it. Errors: as
 // Client::Connect, but a missing connection file is kUnavailable as everywhere in kvctl;
 // kInvalidArgument (--timeout, --transport). `uncounted`: as ConnectOptions::uncounted, for verbs
-// that look after a cluster.
-Result<Client> ConnectSdk(Invocation& run, bool uncounted = false);
+// that look after a cluster. `call_timeout_ms`: another deadline of calls than --timeout.
+Result<Client> ConnectSdk(Invocation& run, bool uncounted = false,
+                          std::optional<std::uint64_t> call_timeout_ms = std::nullopt);
 
 // The row of --transport.
 Option TransportOption();
