@@ -411,13 +411,14 @@ class Ends(MountTest):
         for i in range(40):
             self.write(f"{source}/{i}", str(i).encode())
         self.stage(source, "half")
+        self.addCleanup(self.cluster.start, 2)
         log = self.mounted("half", "--timeout", "2s")["log"]
         os.kill(self.cluster.pids[1], signal.SIGKILL)
 
         def text():
             with open(log, encoding="utf-8") as file:
                 return file.read()
-        wait_until(lambda: "is down: its files cannot be read until it is back" in text())
+        wait_until(lambda: "does not answer: its files cannot be read until it is back" in text())
         good = bad = 0
         for i in range(40):
             try:
@@ -427,9 +428,8 @@ class Ends(MountTest):
                 bad += 1
         self.assertGreater(good, 0)
         self.assertGreater(bad, 0)
-        self.assertEqual(text().count("is down: its files"), 1)
+        self.assertEqual(text().count("does not answer: its files"), 1)
         self.good("umount", self.point)
-        self.cluster.start(2)
 
 
 if __name__ == "__main__":

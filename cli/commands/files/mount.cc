@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -203,7 +204,12 @@ class ClusterLook {
       down += is_down ? 1 : 0;
       silent += is_down || ping.status.code() == StatusCode::kDeadlineExceeded ? 1 : 0;
       if (!ping.status.ok()) last = ping.status;
-      if (ping.status.ok() || is_down) NoteChange(ping, is_down);
+      // Without the coordinator no map says that a node is down, and calls end at their deadlines.
+      int& looks = silent_looks_[ping.node];
+      looks = ping.status.code() == StatusCode::kDeadlineExceeded ? looks + 1 : 0;
+      if (ping.status.ok() || is_down || looks >= kFailedLooksMax) {
+        NoteChange(ping, !ping.status.ok());
+      }
     }
     failed_ = down == pings.size() ? failed_ + 1 : 0;
     if (silent < pings.size()) silent_since_ = Clock::now();
@@ -225,7 +231,7 @@ class ClusterLook {
     const std::string node = "node " + std::to_string(ping.node) + " (" + ping.host + ")";
     if (is_down) {
       down_.insert(ping.node);
-      out_->Note(node + " is down: its files cannot be read until it is back");
+      out_->Note(node + " does not answer: its files cannot be read until it is back");
     } else {
       down_.erase(ping.node);
       out_->Note(node + " is back");
@@ -236,6 +242,7 @@ class ClusterLook {
   const std::string cluster_file_;
   Output* const out_;
   std::set<std::uint32_t> down_;
+  std::map<std::uint32_t, int> silent_looks_;  // In a row.
   int failed_ = 0;
   Clock::time_point silent_since_ = Clock::now();
   std::uint64_t interval_ms_ = kLookIntervalMs;
