@@ -103,14 +103,14 @@ def wait_until(condition, seconds=60):
 
 
 class Slowed:
-    """Gives processes a fifth of the time within a `with`, so that they can be seen in the middle of
-    something, and freezes them there. The pauses are far shorter than any lease."""
+    """Gives processes a fifth of the time, or `share`, within a `with`, so that they can be seen in the
+    middle of something, and freezes them there. The pauses are far shorter than any lease."""
 
     PERIOD_SECONDS = 0.05
-    SHARE = 0.2
 
-    def __init__(self, pids):
+    def __init__(self, pids, share=0.2):
         self.pids = pids
+        self.share = share
         self.stop = threading.Event()
         self.thread = threading.Thread(target=self.alternate)
 
@@ -121,9 +121,9 @@ class Slowed:
     def alternate(self):
         while not self.stop.is_set():
             self.send(signal.SIGSTOP)
-            self.stop.wait(self.PERIOD_SECONDS * (1 - self.SHARE))
+            self.stop.wait(self.PERIOD_SECONDS * (1 - self.share))
             self.send(signal.SIGCONT)
-            self.stop.wait(self.PERIOD_SECONDS * self.SHARE)
+            self.stop.wait(self.PERIOD_SECONDS * self.share)
 
     def freeze(self):
         self.stop.set()
