@@ -108,7 +108,7 @@ Result<NamespaceInfo> ToInfo(const placement::Namespace& from, const placement::
 }
 
 // Fetches the map until its epoch reaches `at_least`. A node may receive the map later than the
-// node that published it.
+// node that handled the request.
 Status AwaitMap(Engine& engine, Epoch at_least, Deadline deadline) {
   for (;;) {
     const Status status = engine.RefreshMap(at_least, deadline);

@@ -75,8 +75,8 @@ class Buffer {
   // Flushes, and logs lost operations. Each destructor must call it.
   void FlushAtEnd();
 
-  // Sends all collected operations, including the old ones. Takes in all ended calls, or with
-  // `waits` all calls under way.
+  // SendAll sends all collected operations, SendOld the operations that are too old. TakeInAll
+  // takes in all ended calls, or with `waits` all calls under way.
   virtual void SendAll() = 0;
   virtual void SendOld() = 0;
   virtual void TakeInAll(bool waits) = 0;

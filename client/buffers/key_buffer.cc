@@ -12,7 +12,7 @@ namespace {
 
 // With fewer operations per core and flush, a message costs more than its content.
 constexpr std::uint64_t kForwardBelow = 16;
-// After this number of lonely flushes at the aggregator, no other process is expected.
+// After this number of lonely flushes at the aggregator, no other client is expected.
 constexpr std::uint32_t kLonelyFlushesMax = 4;
 constexpr std::uint64_t kPatienceMaxNs = 4'000'000'000;
 }  // namespace

@@ -27,9 +27,9 @@ class Space;
 
 // Thread-safety: any number of threads.
 //
-// Writes of other processes after the begin of a download are invisible here until the next
-// download. Writes through the Space that has this copy are always visible. A refresh alone would
-// not suffice for that. An operation called before the refresh is also sent before it, but a
+// Writes of other clients and handles after the begin of a download are invisible here until the
+// next download. Writes through the Space that has this copy are always visible. A refresh alone
+// would not suffice for that. An operation called before the refresh is also sent before it, but a
 // streamed value arrives later, and later operations do as well. So this class notes both.
 class AbsentCopy {
  public:
@@ -43,9 +43,9 @@ class AbsentCopy {
   static constexpr bool Answers(wire::Opcode opcode) {
     return opcode == wire::Opcode::kGet || opcode == wire::Opcode::kContains;
   }
-  // True: the key is absent, or another process put it after the download began. Refreshes a copy
-  // that is too old, for at most `patience`; 0: never. Returns false also if the copy cannot answer
-  // now.
+  // True: the key is absent, or was put after the download began, but not through this Space.
+  // Refreshes a copy that is too old, for at most `patience`; 0: never. Returns false also if the
+  // copy cannot answer now.
   bool SurelyAbsent(const Space& space, std::string_view key, std::chrono::milliseconds patience);
   // A key may have been written; `streamed`: its value travels apart. Before the operation is
   // started and after that.

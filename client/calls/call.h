@@ -107,7 +107,7 @@ struct Operation {
   // Makes the operation stand for the content of `pack`. The pack's bytes lie at `bytes` until the
   // operation has ended.
   void FillPack(PartitionQueue* to, const wire::Pack& pack, const std::byte* bytes);
-  // True for packs and for chains of several steps: their keys are not known here.
+  // True for packs and chains: the keys of a pack, or of a chain's later steps, are not known here.
   bool may_have_any_key() const { return is_pack() || opcode == wire::Opcode::kChain; }
   bool mutates() const { return wire::InfoOf(opcode).mutates; }
   bool waits() const { return (arguments & wire::MaskOf(wire::Argument::kWaitMs)) != 0; }

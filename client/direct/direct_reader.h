@@ -30,8 +30,7 @@ enum class DirectRefusal : std::uint8_t {
   kExpired,      // The owner is to remove it.
   kLargeValue,   // The value is in its own segments, which the record alone does not show.
   kNoRoom,       // The caller's buffer is smaller than the value: DirectRead::value_bytes.
-  kSampled,      // A sample of the reads goes to the owner, which keeps frequently read records in
-                 // DRAM.
+  kSampled,      // One in kSampleEvery reads goes to the owner, which keeps read records in DRAM.
 };
 inline constexpr std::size_t kDirectRefusals = 13;
 const char* NameOf(DirectRefusal refusal);

@@ -36,8 +36,8 @@ class RemoteNode {
   // Null: not a view that this version reads, or the connection has failed.
   RemotePartition* Open(const storage::DirectView& view);
 
-  // Reads like RemoteReader::Read. False: no item was read, because another thread reads or a read
-  // failed.
+  // Reads like RemoteReader::Read. False: no item was read, because another thread reads or the
+  // connection has failed.
   bool Read(std::span<RemoteReader::Item> items);
 
   std::uint64_t round_trips() const { return round_trips_.load(std::memory_order_relaxed); }

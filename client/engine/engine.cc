@@ -40,7 +40,7 @@ transport::SpinPolicy::Mode ModeOf(WaitMode mode) {
   return transport::SpinPolicy::Mode::kAuto;
 }
 
-// Returns the begin of a key for messages, with unprintable bytes replaced.
+// Returns the beginning of a key for messages, with unprintable bytes replaced.
 std::string KeyText(const Operation& operation) {
   std::string text(AsText(
       operation.key_view().first(std::min<std::size_t>(operation.key_bytes, kKeyTextBytes))));

@@ -59,9 +59,10 @@ struct Notifier {
 // fetching the map) is done by a waiting thread, unlocked and within its deadline, while another
 // thread leads.
 //
-// Invariants: (1) leading_ is true while exactly one thread is inside Lead(). (2) If a thread waits
-// and no thread leads, one of the followers has been woken. (3) A call in the active list has left
-// > 0, and the engine holds one reference to it.
+// Invariants:
+// (1) leading_ is true while exactly one thread is inside Lead().
+// (2) If a thread waits and no thread leads, one of the followers has been woken.
+// (3) A call in the active list has left > 0, and the engine holds one reference to it.
 class Engine final : public transport::Receiver {
  public:
   // The parts are the engine's from then on. Handles share the returned pointer: when the last of

@@ -233,8 +233,9 @@ void Engine::Appoint() {
   if (followers_ != nullptr) {
     followers_->Wake();
   } else if (background_sleeps_) {
-    worker_->Wake();  // The event that armed its descriptor is used up: the leader must look and
-                      // arm again.
+    // The event that armed its descriptor is used up: the background thread must look and arm
+    // again.
+    worker_->Wake();
   }
 }
 

@@ -38,12 +38,13 @@ class OperationList {
   Operation* tail_ = nullptr;
 };
 
-// Invariants: (1) A group never goes out under a term at or below `refused`: a refusal is final for
+// Invariants:
+// (1) A group never goes out under a term at or below `refused`: a refusal is final for
 //     {partition, term}.
 // (2) A group goes out under a newer term only when `outstanding` is 0: all operations sent under
 //     older terms are answered or given up. A refused operation is thus not overtaken.
-// (3) `listed` says if the queue is among its link's ready queues. (4) A queue may have a parent,
-// whose range contained its range before a split. It sends nothing
+// (3) `listed` says if the queue is among its link's ready queues.
+// (4) A queue may have a parent, whose range contained its range before a split. It sends nothing
 //     while the parent has operations outstanding from before the split, so it overtakes none.
 struct PartitionQueue {
   PartitionId id;
@@ -125,7 +126,7 @@ class QueueTable {
 };
 
 // Operations that wait in the daemon have their own sessions. A frame without an answer holds
-// `ack_watermark` back. After 1,024 more frames that stops the session of its core.
+// `ack_watermark` back. After 1,024 more frames that stops all frames of its session and core.
 //
 // Forwarded operations go to the aggregator of a node of this machine, for any owner. A forwarded
 // frame is answered when the last of its owners has answered.

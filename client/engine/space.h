@@ -82,7 +82,7 @@ class Space {
   }
 
   // True if this process caches data of the namespace. Writers then notify before the operation
-  // starts, and again after its end.
+  // is started, and again after that.
   bool minds_writes() const {
     return absent_ != nullptr || has_round_.load(std::memory_order_acquire);
   }

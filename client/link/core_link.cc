@@ -245,8 +245,7 @@ std::uint32_t CoreLink::ReplyBytes(const Operation& operation) const {
       return wire::kReplyEntryBytes + operation.queue->space->value_bytes_expected;
     case wire::Opcode::kPop:
     case wire::Opcode::kPeek: {
-      // A list may be as long as the limit. A second request gets the items that it has no room
-      // for.
+      // Grants a list of several items a whole page. Items without room need another request.
       const std::uint64_t items = operation.Word(wire::Argument::kOperand);
       const std::uint64_t bytes =
           items * (wire::kDeliveredItemHeaderBytes + operation.queue->space->value_bytes_expected);

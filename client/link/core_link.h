@@ -69,17 +69,18 @@ struct SentFrame {
 
 // Guarded by the client's lock. Lives as long as the client.
 //
-// Invariants: (1) Unanswered operations, bytes of whole frames and allowances of answers each stay
-// within the
+// Invariants:
+// (1) Unanswered operations, bytes of whole frames and allowances of answers each stay within the
 //     grant. A pack counts as one operation until its whole frame is answered. A given-up operation
-//     counts until its answer, until the daemon has shown that it knows, or until a new connection.
-// (2) At most kFramesUnfinishedMax frames are at or above ack_watermark. (3) ack_watermark passes
-// only frames with live == 0. (4) Cached values of answers to unfinished frames stay below
-// kCachedReplyBytesMax in the daemon.
-//     Above half of it no frame is sent until an older frame is finished.
-// (5) Frames go out in the order of their ids on one connection. (6) A read is not sent again after
-// a later change of its key was sent. The change may be done, and
-//     the read would see it. The read ends with kUnavailable instead.
+//     counts until its answer, until the daemon has shown that it knows of the giving up, or until
+//     a new connection.
+// (2) At most kFramesUnfinishedMax frames are at or above ack_watermark.
+// (3) ack_watermark passes only frames with live == 0.
+// (4) Cached values of answers to unfinished frames stay below kCachedReplyBytesMax in the daemon.
+//     From half of it on, no frame is sent until an older frame is finished.
+// (5) Frames go out in the order of their ids on one connection.
+// (6) A read is not sent again after a later change of its key was sent. The change may be done,
+//     and the read would see it. The read ends with kUnavailable instead.
 class CoreLink {
  public:
   CoreLink(Engine& engine, NodeSession& session, CoreId core)

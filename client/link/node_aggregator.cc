@@ -13,7 +13,8 @@ namespace {
 constexpr std::uint64_t kConnectMs = 2'000;
 constexpr std::uint64_t kStopNs = 1'000'000'000;
 constexpr std::uint64_t kNever = ~std::uint64_t{0};
-// A companion that missed more rounds has gone or is busy. The others stop waiting for it.
+// A companion that missed this number of rounds has gone or is busy. The others stop waiting for
+// it.
 constexpr std::uint32_t kMissedMax = 2;
 // Time for which a companion counts. Clients without companions go straight to the owners. They
 // look again more often than this, so that they meet.

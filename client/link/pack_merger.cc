@@ -31,7 +31,8 @@ void PackMerger::Add(const wire::ForwardedFrame& frame) {
   ForwardedRequest* request = owned.get();
   request->core = frame.core;
   request->ticket = frame.ticket;
-  // The group ends at its client's deadline. An earlier outcome says more than the deadline.
+  // The request ends before its client's own deadline: an outcome that arrives before that says
+  // more than the deadline.
   const std::uint64_t now_ns = engine_->Now();
   const std::uint64_t left_ns = frame.deadline_ns > now_ns ? frame.deadline_ns - now_ns : 0;
   request->deadline_ns = now_ns + left_ns / 16 * 15;

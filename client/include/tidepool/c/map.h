@@ -306,8 +306,8 @@ typedef struct tidepool_iterator tidepool_iterator;
 TIDEPOOL_C_API tidepool_code tidepool_map_iterate(const tidepool_namespace* map,
                                                   const tidepool_iterate_options* options,
                                                   tidepool_iterator** iterator);
-/* Returns 1 and stores the next record; 0 at the end and after a failure, which
- * tidepool_iterator_status has the reason. */
+/* Returns 1 and stores the next record; 0 at the end and after a failure, for
+ * which tidepool_iterator_status has the reason. */
 TIDEPOOL_C_API int tidepool_iterator_next(tidepool_iterator* iterator, tidepool_record* record);
 /* Returns TIDEPOOL_OK while the walk goes well and at its end, else why it stopped.
  * TIDEPOOL_DATA_LOSS at the end: there were records that cannot be read. */
