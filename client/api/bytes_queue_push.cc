@@ -194,7 +194,7 @@ void PushPiece(const Namespace& space, std::span<const PrioritizedValue> items,
     bool at_capacity = false;
     PushBatch outcome;
     const std::size_t taken = AddOutcome(call, Only(call), items.size(), &outcome, &at_capacity);
-    // The first refusal says that the queue is full. Only a caller that waited learns that it
+    // The first request learns that the queue is full. Only a request that waited learns that it
     // stayed full.
     if (!at_capacity || (waits && until.Passed())) {
       return internal::Access::Append(batch, std::move(outcome));

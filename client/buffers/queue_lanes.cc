@@ -43,7 +43,7 @@ LanesSeen AskLanes(const Namespace& space, std::chrono::milliseconds timeout) {
 }
 
 // Returns the lanes that have ready items. `once`: the caller asks again, or has items already.
-// Otherwise an empty result means that all lanes have answered.
+// Otherwise an empty result without a `failure` means that all lanes have answered.
 std::vector<std::uint32_t> LanesWithItems(const Namespace& space, std::chrono::milliseconds timeout,
                                           bool once, std::chrono::milliseconds* patience,
                                           Status* failure) {

@@ -58,7 +58,7 @@ class Plan {
                                 ? QueueOf(space_.state(), record.key)
                                 : &space_.state()->queues[ranges_->IndexOf(AsBytes(record.key))];
     if (value_bytes > limits::kUnstreamedValueBytesMax) {
-      open_.erase(queue);  // Later records of this partition go behind it.
+      open_.erase(queue);  // Later records of this partition go behind this record.
       operations_.emplace_back().alone = &record;
       operations_.back().queue = queue;
       bytes_ += record.key.size() + value_bytes;

@@ -127,8 +127,8 @@ class DirectReader {
                       MutableBytes to, Attempt& attempt) const;
   const storage::Bucket* HomeOf(const DirectPartition& partition, std::uint64_t hash,
                                 unsigned* depth, std::uint64_t* missing) const;
-  // Returns null if the bytes are not mapped, and sets `missing`. If `missing` is unchanged, the
-  // read data do not fit together.
+  // Return null with `missing` set if bytes are not mapped. Return null with `missing` unchanged if
+  // the read data do not fit together.
   const std::byte* MappedAt(std::uint64_t node_offset, std::uint64_t bytes,
                             std::uint64_t* missing) const;
   const std::uint64_t* EntryOf(std::uint64_t directory, std::uint64_t entry,

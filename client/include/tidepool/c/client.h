@@ -221,10 +221,10 @@ TIDEPOOL_C_API tidepool_code tidepool_namespace_owner_of(const tidepool_namespac
                                                          uint32_t* node);
 
 /* Makes a handle of the same namespace with a copy of its prefilter "absent" in this process: reads
- * of keys that are surely absent then cost no message. Keys that other processes put after the
- * download began may be reported absent until the next download. `age_max_ms`: when a look-up
- * downloads the copy again; 0: only tidepool_namespace_refresh_prefilter does. `timeout_ms`: of
- * each 32 KiB. Returns: TIDEPOOL_FAILED_PRECONDITION (made without the prefilter),
+ * of keys that are surely absent then cost no message. Keys put after the download began, but
+ * not through this handle, may be reported absent until the next download. `age_max_ms`: when a
+ * look-up downloads the copy again; 0: only tidepool_namespace_refresh_prefilter does.
+ * `timeout_ms`: of each 32 KiB. Returns: TIDEPOOL_FAILED_PRECONDITION (made without the prefilter),
  * TIDEPOOL_RESOURCE_EXHAUSTED, TIDEPOOL_ABORTED, TIDEPOOL_UNAVAILABLE,
  * TIDEPOOL_DEADLINE_EXCEEDED. */
 TIDEPOOL_C_API tidepool_code tidepool_namespace_with_prefilter(const tidepool_namespace* space,
