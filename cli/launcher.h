@@ -39,7 +39,8 @@ class Launcher {
   virtual Status Check(std::string* log) = 0;
   // Ends all that Launch has started, by force in the end.
   virtual void Abort() = 0;
-  // Expected daemons, and the places of their logs; empty: this machine, known logs.
+  // A place at which a daemon is expected: its host, by the name in the connection file, and the
+  // path of its log. places() is empty if the hosts need no mention or are unknown.
   struct Place {
     std::string host;
     std::string log;

@@ -24,7 +24,8 @@ namespace {
 using cluster_file::LossRecord;
 using cluster_file::LostNamespace;
 
-// The shell's completion asks in this way. It must not remove a note that no person has seen.
+// Returns false for /dev/null, to which the shell's completion writes. Completion must not remove a
+// note that no person has seen.
 bool IsRead(int descriptor) {
   struct stat info {};
   if (fstat(descriptor, &info) != 0) return false;

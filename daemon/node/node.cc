@@ -329,7 +329,7 @@ void Node::Drain(const StopRequest& request, const std::string& reason) {
   }
   state_.map.Close();
   services_.StopListener();
-  // Comes before the port closes: the last daemon removes the folders of all daemons.
+  // Comes before the port closes: the last daemon removes the folders of the other daemons.
   if (!bootstrap_.data_dir_given()) bootstrap_.identity().Release();
   services_.StopHost(Deadline::AfterMs(kCallsInProgressMs));
   if (request.failure.ok()) {

@@ -29,8 +29,9 @@ namespace {
 constexpr std::uint64_t kMsNs = 1'000'000;
 constexpr std::uint64_t kSilenceNs = 10'000 * kMsNs;
 constexpr std::uint64_t kStrangerNs = 60'000 * kMsNs;
-// Minimum time for which a stranger keeps its place after it connects or sends. A client sends its
-// first bytes at once, and the token with its first call.
+// Minimum time for which a stranger keeps its place: without a byte sent, and with bytes sent. Both
+// count from its connection. A client sends its first bytes at once, and the token with its first
+// call.
 constexpr std::uint64_t kSilentPlaceNs = 50 * kMsNs;
 constexpr std::uint64_t kPlaceNs = 2'000 * kMsNs;
 constexpr std::uint64_t kFloodNs = 1'000 * kMsNs;

@@ -172,8 +172,8 @@ Status Migration::MoveOnce(NamespaceId space_id, std::uint32_t partition, bool* 
   request.set_target_node(target_.value());
   request.set_hold_ms(request_.hold_ms());
   const placement::Node& owner = map->nodes[place.node.value()];
-  // No deadline: the owner has deadlines, and an unfinished move has no result to report. The call
-  // ends with the move, or when the owner, this node or the caller falls silent or ends.
+  // No deadline: the owner's deadlines suffice, and an unfinished move has no result to report. The
+  // call ends when the owner ends or falls silent, or when this node or the caller ends.
   const std::unique_ptr<grpc::ClientContext> call = grpc::ClientContext::FromServerContext(caller_);
   node_.peers.Authorize(*call);
   SilenceWatch watch(call.get());

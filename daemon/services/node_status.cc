@@ -317,7 +317,7 @@ std::map<NamespaceId, NamespaceTotals> TotalsOf(
     NodeState* node, const placement::PlacementMap& map,
     const std::vector<Result<v1::NodeStatusResponse>>& nodes) {
   std::map<NamespaceId, NamespaceTotals> all;
-  // False for the answer of a single node: the other counts are of the whole namespace.
+  // False if a node is not asked or does not answer: the other counts are of the whole namespace.
   bool all_answered = nodes.size() == map.nodes.size();
   bool on_devices = false;
   for (std::size_t i = 0; i < nodes.size(); ++i) {

@@ -15,7 +15,7 @@
 namespace tidepool::daemon::snapshot {
 namespace {
 
-// Blocks of a task of some 100 us.
+// Blocks, and inserts, of a task of some 100 us.
 constexpr std::size_t kBlocksMax = 4;
 constexpr std::size_t kInsertsMax = 1'024;
 

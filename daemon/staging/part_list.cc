@@ -214,7 +214,7 @@ class Lister {
   }
 
   Status EmitPart(const convert::StagedKey& staged, const Held& held) {
-    // A part that was deleted by key still has its entry.
+    // A part with content that was deleted by key still has its entry.
     if (!held.has_data && !held.has_entry) return OkStatus();
     if (held.has_data) ++summary_.parts;
     if (what_ != v1::ListPartRequest::WHAT_LARGE) return OkStatus();

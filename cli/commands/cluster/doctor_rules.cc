@@ -213,7 +213,8 @@ void JudgeOpenFiles(const Place& place, Findings* findings) {
   }
 }
 
-// A limit of sizes in a daemon. The daemon starts with each limit that is large enough.
+// A limit of ulimit on the sizes of files and memory. A daemon starts with any limit that is large
+// enough.
 struct SizeLimit {
   std::uint64_t bytes;     // UINT64_MAX: no limit; 0: not known.
   std::uint64_t beside;    // Needed beside the records.

@@ -215,8 +215,8 @@ Status Starter::CheckNoneLives() const {
                 "use it, end it with kvctl stop, or give another --cluster FILE");
 }
 
-// Moves the state of an earlier cluster aside, once, for later inspection. `start` makes a new
-// cluster. Daemons that find the state of killed processes would continue with that state instead,
+// Moves the state of the last cluster aside for later inspection, in place of any older state.
+// `start` makes a new cluster. Daemons that find the state of killed processes would continue with that state instead,
 // and the success would depend on their order.
 Status Starter::MoveOldStateAside() const {
   namespace fs = std::filesystem;

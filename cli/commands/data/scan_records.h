@@ -24,10 +24,10 @@ struct ScanGaps {
 
 // Calls `take` once with each record that `request` asks for. Stops early when it returns false,
 // which is no failure. A broken stream is opened again behind the last message, up to 5 times
-// without a record in between. Errors: the errors of the service; kDataLoss (records after all
-// others cannot be read). With `gaps` the scan skips partitions that stay unavailable or have lost
-// their data, and lists them; the caller reports them. If no partition is available, the scan
-// fails.
+// without a record in between. Errors: the errors of the service; kDataLoss (unreadable records,
+// reported after all readable records). With `gaps` the scan skips partitions that stay unavailable
+// or have lost their data, and lists them; the caller reports them. If no partition is available,
+// the scan fails.
 Status ScanRecords(Channel& channel, v1::ScanRequest request,
                    const std::function<bool(const v1::Record&)>& take, ScanGaps* gaps = nullptr);
 

@@ -69,7 +69,8 @@ class DirectHistory {
   std::array<std::atomic<std::uint64_t>, 16> refused{};  // By DirectRefusal.
   std::atomic<std::uint64_t> turns{0};                   // Turns of the owner.
   std::atomic<std::uint64_t> shown_until_ns{0};
-  // End of the lease, set once it is granted: an owner reports it to a reader with another clock.
+  // End of the lease that the store shows, set after ShowLease; shown_until_ns is set before it. An
+  // owner reports it to a reader with another clock.
   std::atomic<std::uint64_t> leased_until_ns{0};
   std::atomic<std::uint64_t> taken_over{0};  // Times that another owner has served meanwhile.
   std::atomic<std::uint64_t> come_back{0};   // Times that the first owner has noticed it.

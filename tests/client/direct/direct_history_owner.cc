@@ -49,7 +49,7 @@ void HistoryOwner::Renew() {
   const std::uint64_t taken_over = history_.taken_over;
   const bool is_granted = taken_over == come_back_;
   const bool ran_out = fixture_.core->shown_lease_ns() <= now_ns;
-  // Set before it is true, for readers that wait for its end.
+  // Set before it is true, for another owner that waits for the lease's end (TakeOver).
   history_.shown_until_ns = now_ns + kLeaseNs;
   fixture_.core->ShowLease(now_ns + kLeaseNs, now_ns, [&](const Partition&) { return is_granted; });
   history_.leased_until_ns = fixture_.core->shown_lease_ns();

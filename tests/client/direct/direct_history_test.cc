@@ -109,7 +109,7 @@ class ByCard {
                                                  [] { DirectReadStep(0); }),
                 Clock::Real()) {}
   bool Open() {
-    // Reads the lease before the view: an older lease has expired by then.
+    // Reads the lease before the view: a lease older than the view has expired by then.
     until_ns_ = history_.leased_until_ns;
     storage::DirectView view;
     if (!history_.Fetch(&view)) return false;
@@ -371,13 +371,13 @@ void CheckStops() {
     in_time = WaitFor([&] {
       return (history->turns >= turns && history->answered >= answered) || history->violations != 0;
     });
-    // A reader keeps its finds beyond the lease.
+    // A reader is stopped with the owner, and holds its unfinished read beyond the lease.
     const pid_t reader = readers[static_cast<std::size_t>(round) % readers.size()];
     Stop(reader);
     Stop(owning);
     TakeOver(*history);
     kill(reader, SIGCONT);
-    // The other readers continue.
+    // All readers continue without the owner.
     const std::uint64_t refused = RefusedOfStopped(*history) + 100;
     in_time = in_time && WaitFor([&] {
                 return RefusedOfStopped(*history) >= refused || history->violations != 0;
