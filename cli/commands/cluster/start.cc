@@ -216,8 +216,8 @@ Status Starter::CheckNoneLives() const {
 }
 
 // Moves the state of the last cluster aside for later inspection, in place of any older state.
-// `start` makes a new cluster. Daemons that find the state of killed processes would continue with that state instead,
-// and the success would depend on their order.
+// `start` makes a new cluster. Daemons that find the state of killed processes would continue with
+// it instead. Their order of start would then decide if the other daemons fit.
 Status Starter::MoveOldStateAside() const {
   namespace fs = std::filesystem;
   const fs::path folder = cluster_file::DataFolderFor(file_);

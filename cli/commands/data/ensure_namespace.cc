@@ -20,7 +20,7 @@ Status CheckNamespace(Invocation& run, const std::string& name, std::string_view
 
 Result<bool> EnsureNamespace(Invocation& run, const std::string& name, std::string_view verb,
                              KindMask needs) {
-  // Comes first: to create an existing namespace with other than the default options is an error.
+  // Comes first: Create fails for a namespace that exists with other options than the defaults.
   const Status found = CheckNamespace(run, name, verb, needs);
   if (found.ok()) return false;
   if (found.code() != StatusCode::kNotFound) return found;

@@ -248,8 +248,8 @@ Status CheckComplete(const v1::NamespaceMap& space, Gaps* gaps, SnapshotManifest
   return manifest->files.empty() ? gaps->first() : OkStatus();
 }
 
-// Returns options for an equal namespace on another cluster, which places its partitions itself.
-// Kinds without keys keep their partitions.
+// Returns options for an equal namespace on another cluster, which places its partitions itself. An
+// ordered namespace gets its present ranges as split keys; other kinds keep their options.
 v1::NamespaceOptions OptionsOf(const v1::NamespaceMap& space) {
   v1::NamespaceOptions options = space.options();
   options.clear_home();
