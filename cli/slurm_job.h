@@ -15,7 +15,7 @@ namespace tidepool::cli {
 inline constexpr const char* kDaemonStep = "tidepool-kvd";
 
 // A plain value. Each call starts a command, which takes some 10 ms and is given up after 10 s.
-// Unknown facts have the values of a job without Slurm's facts.
+// If a fact cannot be found out, the result is as if Slurm had not reported it.
 class SlurmJob {
  public:
   // Nothing outside of a job.

@@ -19,8 +19,8 @@
 
 namespace tidepool::daemon {
 
-// Thread-safety: used by a single thread. `context` must outlive it. The destructor cancels
-// unfinished calls.
+// Thread-safety: used by a single thread. `context` must outlive it. The destructor cancels calls
+// with an outcome that Next has not returned.
 class PeerCalls {
  public:
   using Outcome = Result<std::vector<OperationOutcome>>;

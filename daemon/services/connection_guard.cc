@@ -156,7 +156,7 @@ void ConnectionGuard::OnToken(const std::string& peer) {
   const std::lock_guard lock(mutex_);
   if (!arriving_.empty()) arriving_.pop_front();
   // An older connection of equal name has ended, because the kernel gives a name to a single
-  // connection.
+  // connection at a time.
   const auto found = std::find_if(strangers_.rbegin(), strangers_.rend(),
                                   [&](const Connection& each) { return each.peer == name; });
   if (found == strangers_.rend()) return;

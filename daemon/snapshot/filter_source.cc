@@ -6,7 +6,7 @@
 namespace tidepool::daemon::snapshot {
 namespace {
 
-// Bound on resends of blocks that keep changing: this number, and this number per block.
+// Bound on resends of blocks that keep changing: this number plus this number per block.
 constexpr std::uint64_t kAgainMin = 64;
 constexpr std::uint64_t kAgainTimes = 4;
 

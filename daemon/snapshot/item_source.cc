@@ -17,7 +17,7 @@ using storage::QueueStore;
 // Size of a node of a std::set.
 constexpr std::size_t kPlaceBytes = 48;
 // The walk also meets items pushed in front of it. If they come faster than they are written, the
-// walk has no end. Bounds: this number of bytes, and this multiple of the bytes at the begin.
+// walk has no end. Bound: this number of bytes plus this multiple of the bytes at the begin.
 constexpr std::uint64_t kNewBytesMin = PartitionSource::kUntakenBytesMax;
 constexpr std::uint64_t kNewTimes = 4;
 

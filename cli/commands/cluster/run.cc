@@ -37,7 +37,7 @@ namespace {
 
 // Time for the end of this process, between SIGTERM and SIGKILL to a whole job.
 constexpr std::uint64_t kFarewellMs = 5'000;
-// Where no batch system says how long it is.
+// Time between SIGTERM and SIGKILL if no batch system says it.
 constexpr std::uint64_t kKillWaitMsDefault = 30'000;
 // Part of the walltime for stopping the daemons.
 constexpr std::uint64_t kStopMs = 5'000;
