@@ -46,8 +46,10 @@ struct PartitionOptions {
   Durability durability = Durability::kVolatile;
   std::uint64_t ttl_ms = 0;           // Default time to live of the namespace; 0 is none.
   std::uint32_t partition_count = 1;  // Total of the namespace, for checks of placement.
-  // Values of at most 256 bytes are overwritten in place. Only for volatile, unreplicated
-  // namespaces: a record that a checkpoint or a replica may need never changes.
+  // Other nodes hold copies. Answers wait for the copies, so direct readers may not look.
+  bool has_replicas = false;
+  // Values of at most 256 bytes are overwritten in place. Only for volatile namespaces: a record
+  // that a checkpoint may need never changes.
   bool update_in_place = true;
   // Deletes append a tombstone. Volatile namespaces replay no log and need no tombstones; durable
   // namespaces always have them.
@@ -142,9 +144,10 @@ class Partition {
   void SetBusy(bool busy);
   std::uint64_t guard() const;
   // Whether direct readers may look at it at all. Not where a change can be seen in memory before
-  // it is durable, nor where a read takes something.
+  // it is durable or copied, nor where a read takes something.
   bool MayBeReadDirectly() const {
-    return IsOneOf(kRecordKinds | MaskOf(Kind::kBloom)) && options_.durability != Durability::kSync;
+    return IsOneOf(kRecordKinds | MaskOf(Kind::kBloom)) &&
+           options_.durability != Durability::kSync && !options_.has_replicas;
   }
 
   // The only door of changes. Gives the change its version unless it has a version, which must then

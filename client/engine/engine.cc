@@ -336,6 +336,8 @@ void Engine::Expire(std::uint64_t now_ns) {
     for (Operation& operation : call->operations()) {
       if (operation.state == Operation::State::kEnded) continue;
       const bool sent = operation.state != Operation::State::kQueued;
+      // An owner that stands still breaks no connection, and may have a successor by now.
+      if (sent && operation.queue->space->options.replicas > 1) WantMap(Epoch());
       const NodeSession& session = operation.queue->link->session();
       const bool unknown = Abandon(&operation);
       std::string text = sent ? "no answer before the deadline" : "not sent before the deadline";

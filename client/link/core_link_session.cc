@@ -11,6 +11,15 @@
 #include "proto/base/key_hash.h"
 
 namespace tidepool::internal {
+namespace {
+
+// A copy takes over, so a read is sent to it. Where there is none, the newest map says so, and the
+// read fails with what waits.
+bool MayHaveSuccessor(const Operation& operation) {
+  return operation.queue->space->options.replicas > 1;
+}
+
+}  // namespace
 
 // Holds the place of an answered or given-up operation in a frame that is sent again. It keeps the
 // indexes of the other operations, fits every partition and changes nothing.
@@ -281,7 +290,7 @@ void CoreLink::EndSent(const Status& why) {
         engine_.End(operation,
                     engine_.Explain(*operation, StatusCode::kUnknown,
                                     "it was sent, and the daemon that has its answer is gone"));
-      } else if (session_.node_down()) {
+      } else if (session_.node_down() && !MayHaveSuccessor(*operation)) {
         engine_.End(operation, engine_.Explain(*operation, why.code(), why.what()));
       } else if (MayAskAgain(*operation)) {
         Requeue(operation);

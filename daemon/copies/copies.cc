@@ -23,6 +23,10 @@ void SendDrop(CopyLink& link, const CopyJob& job) {
 constexpr std::uint64_t kAliveNs = 1'000'000'000;
 // A peer from which nothing comes for so long is lost.
 constexpr std::uint64_t kSilenceNs = 15'000'000'000;
+// A replica that takes nothing for so long, while something waits for it, is dropped.
+constexpr std::uint64_t kCopyTimeoutNs = 1'000'000'000;
+// A timer this late says that this process was stopped, and could not hear anybody.
+constexpr std::uint64_t kStoppedNs = 500'000'000;
 // An unused link stays open so long for the next copy.
 constexpr std::uint64_t kUnusedNs = 10'000'000'000;
 
@@ -31,8 +35,8 @@ using wire::CopyMessageKind;
 
 }  // namespace
 
-Copies::Copies(storage::CoreStore& store, CopyHooks hooks)
-    : store_(store), hooks_(std::move(hooks)) {}
+Copies::Copies(storage::CoreStore& store, CopyHooks hooks, CopyAlarms* alarms)
+    : store_(store), hooks_(std::move(hooks)), alarms_(alarms) {}
 
 Copies::~Copies() { TP_CHECK(!linked()); }
 
@@ -46,6 +50,7 @@ void Copies::Stop() {
     for (const auto& source : outbox->sources) source->Fail(StatusCode::kCancelled);
     outbox->sources.clear();
   }
+  counting_.clear();
   outboxes_.clear();
   inboxes_.clear();
 }
@@ -101,6 +106,7 @@ Status Copies::Begin(const std::shared_ptr<CopyJob>& job, const CopyPeer& peer,
     return Status(StatusCode::kUnavailable, "the link to the target was lost", "try again");
   }
   outbox->sources.push_back(std::make_unique<CopySource>(job, outbox->link.get(), store_));
+  if (job->replica) counting_[job->partition.value()] = outbox->sources.back().get();
   return OkStatus();
 }
 
@@ -136,7 +142,7 @@ void Copies::End(const CopyJob& job, Ending ending) {
 }
 
 Status Copies::Open(PartitionId partition, Term term, std::uint64_t version,
-                    const storage::PartitionOptions& options, std::uint64_t link,
+                    const storage::PartitionOptions& options, std::uint64_t link, NodeId source,
                     CoreId source_core, std::string_view address) {
   CopyInbox* inbox = nullptr;
   for (const auto& each : inboxes_) {
@@ -153,9 +159,12 @@ Status Copies::Open(PartitionId partition, Term term, std::uint64_t version,
       store_.DropIncoming(partition);
       return connected.status();
     }
-    inbox = inboxes_.emplace_back(std::make_unique<CopyInbox>(*std::move(connected), store_)).get();
+    inbox = inboxes_
+                .emplace_back(
+                    std::make_unique<CopyInbox>(*std::move(connected), store_, source, alarms_))
+                .get();
   }
-  inbox->Add(std::make_unique<CopyTarget>(partition, term, version, store_));
+  inbox->Add(std::make_unique<CopyTarget>(partition, term, version, store_, options.has_replicas));
   return OkStatus();
 }
 
@@ -185,6 +194,11 @@ void Copies::OnAnswer(Outbox& outbox, const CopyMessage& message) {
   if (message.kind == CopyMessageKind::kAck && !outbox.link->OnAck(message.number)) {
     return outbox.link->OnLost();
   }
+  if (message.kind == CopyMessageKind::kAck) {
+    ++progress_;
+    for (const auto& source : outbox.sources) source->OnAcked();
+    return;
+  }
   for (const auto& source : outbox.sources) {
     if (source->job().partition != message.partition || source->job().copy != message.copy) {
       continue;
@@ -211,15 +225,70 @@ bool Copies::OnPeerLost(const transport::Endpoint* endpoint) {
   return false;
 }
 
-void Copies::OnMap(const placement::PlacementMap& map) {
+namespace {
+
+// The entry names the copy that the job fills.
+bool IsNamed(const CopyJob& job, const CopyPeer& peer, const placement::PlacementMap& map) {
+  const placement::PartitionPlace* const place = map.Find(job.partition);
+  return place != nullptr &&
+         std::any_of(place->copies.begin(), place->copies.end(), [&](const auto& copy) {
+           return copy.node == peer.node && copy.incarnation == peer.incarnation &&
+                  copy.since == job.version;
+         });
+}
+
+}  // namespace
+
+void Copies::OnMap(const placement::PlacementMap& map, NodeId self) {
   for (const auto& outbox : outboxes_) {
     for (const auto& source : outbox->sources) source->OnMap();
+    std::erase_if(outbox->sources, [&](const auto& source) {
+      const CopyJob& job = source->job();
+      if (!job.replica) return false;
+      const bool is_gone = job.stage.load() == CopyJob::Stage::kGone;
+      if (!is_gone && IsNamed(job, outbox->peer, map)) return false;
+      if (!is_gone) source->Release();
+      counting_.erase(job.partition.value());
+      return true;
+    });
   }
-  for (const auto& inbox : inboxes_) inbox->OnMap(map);
+  for (const auto& inbox : inboxes_) inbox->OnMap(map, self);
+  ++progress_;
+}
+
+// A link with a replica that has stopped: its node hangs, or the network between them is cut.
+void Copies::EndSilent(Outbox& outbox, std::uint64_t now_ns) {
+  if (outbox.link->lost()) return;
+  const bool counts = std::any_of(outbox.sources.begin(), outbox.sources.end(),
+                                  [](const auto& source) { return source->counts(); });
+  const bool moves =
+      outbox.link->unacked_bytes() == 0 || outbox.link->acked() != outbox.moved_position;
+  if (!counts || moves || outbox.moved_ns == 0 || now_ns > last_timer_ns_ + kStoppedNs) {
+    outbox.moved_ns = now_ns;
+    outbox.moved_position = outbox.link->acked();
+    return;
+  }
+  if (now_ns < outbox.moved_ns + kCopyTimeoutNs) return;
+  log::Warn("copies on node " + std::to_string(outbox.peer.node.value()) +
+            " have taken nothing for " + std::to_string(kCopyTimeoutNs / 1'000'000) +
+            " ms: they are dropped");
+  (void)OnPeerLost(outbox.link->endpoint());
+}
+
+void Copies::Flush() {
+  for (const auto& outbox : outboxes_) {
+    if (outbox->link->can_flush()) outbox->link->Flush();
+  }
 }
 
 void Copies::OnTimer(std::uint64_t now_ns) {
   if (!linked()) return;
+  for (const auto& outbox : outboxes_) {
+    EndSilent(*outbox, now_ns);
+    if (!outbox->link->lost()) continue;  // Found lost by a send.
+    for (const auto& source : outbox->sources) source->Fail(StatusCode::kUnavailable);
+  }
+  last_timer_ns_ = now_ns;
   RemoveOver(now_ns);
   if (now_ns < next_alive_ns_) return;
   next_alive_ns_ = now_ns + kAliveNs;
@@ -250,11 +319,18 @@ void Copies::RemoveOver(std::uint64_t now_ns) {
 bool Copies::active() const {
   return std::any_of(inboxes_.begin(), inboxes_.end(),
                      [](const auto& inbox) { return inbox->has_frames(); }) ||
-         std::any_of(outboxes_.begin(), outboxes_.end(),
-                     [](const auto& outbox) { return !outbox->sources.empty(); });
+         std::any_of(outboxes_.begin(), outboxes_.end(), [](const auto& outbox) {
+           return outbox->holds || outbox->link->can_flush() ||
+                  std::any_of(outbox->sources.begin(), outbox->sources.end(),
+                              [](const auto& source) { return source->has_work(); });
+         });
 }
 
 bool Copies::urgent() const {
+  if (std::any_of(inboxes_.begin(), inboxes_.end(),
+                  [](const auto& inbox) { return inbox->urgent(); })) {
+    return true;
+  }
   return std::any_of(outboxes_.begin(), outboxes_.end(), [](const auto& outbox) {
     return std::any_of(outbox->sources.begin(), outbox->sources.end(),
                        [](const auto& source) { return source->urgent(); });

@@ -4,16 +4,20 @@
 //                                                               '-> copy_source, copy_inbox
 #pragma once
 
+#include <absl/container/flat_hash_map.h>
+
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string_view>
 #include <vector>
 
+#include "daemon/copies/copy_alarms.h"
 #include "daemon/copies/copy_inbox.h"
 #include "daemon/copies/copy_job.h"
 #include "daemon/copies/copy_link.h"
 #include "daemon/copies/copy_source.h"
+#include "daemon/copies/copy_waits.h"
 #include "proto/placement/placement_map.h"
 #include "proto/transport/transport.h"
 #include "storage/core_store.h"
@@ -41,7 +45,8 @@ class Copies {
   // Beyond this changes of a partition are held back until the target has taken most of them.
   static constexpr std::uint64_t kWaitingBytesHold = 64u << 20;
 
-  Copies(storage::CoreStore& store, CopyHooks hooks);
+  // `alarms` must outlive the object; may be null.
+  Copies(storage::CoreStore& store, CopyHooks hooks, CopyAlarms* alarms = nullptr);
   ~Copies();
   Copies(const Copies&) = delete;
   Copies& operator=(const Copies&) = delete;
@@ -66,19 +71,28 @@ class Copies {
   // Makes an empty copy. Connects the link first if it is new. Errors: those of AddIncoming and of
   // Connect.
   Status Open(PartitionId partition, Term term, std::uint64_t version,
-              const storage::PartitionOptions& options, std::uint64_t link, CoreId source_core,
-              std::string_view address);
+              const storage::PartitionOptions& options, std::uint64_t link, NodeId source,
+              CoreId source_core, std::string_view address);
 
   // ---- For the core.
   // REQUIRES: wire::IsCopyFrame.
   void OnFrame(Bytes frame, std::uint64_t now_ns);
   // False: it is no endpoint of a link.
   bool OnPeerLost(const transport::Endpoint* endpoint);
-  void OnMap(const placement::PlacementMap& map);
+  void OnMap(const placement::PlacementMap& map, NodeId self);
   void OnTimer(std::uint64_t now_ns);
   // There are links; and there is work to do.
   bool linked() const { return !outboxes_.empty() || !inboxes_.empty(); }
   bool active() const;
+  // Adds what an answer about the partition waits for now. REQUIRES: the partition has replicas.
+  void AddWaits(PartitionId partition, CopyWaits* waits) const {
+    const auto found = counting_.find(partition.value());
+    if (found != counting_.end()) found->second->AddWaits(waits);
+  }
+  // Changes when a wait may have ended.
+  std::uint64_t progress() const { return progress_; }
+  // Sends what changes have left in the links.
+  void Flush();
   // Clients wait for its end.
   bool urgent() const;
   // Returns has_more().
@@ -93,6 +107,9 @@ class Copies {
     std::vector<std::unique_ptr<CopySource>> sources;  // Gone before the link.
     bool holds = false;                                // Because of kWaitingBytesHold.
     std::uint64_t used_ns = 0;                         // When it had a source last.
+    // When the target had taken everything, or has taken something, last.
+    std::uint64_t moved_ns = 0;
+    std::uint64_t moved_position = 0;
   };
 
   Result<std::unique_ptr<CopyLink>> Connect(std::uint64_t link, CoreId peer_core,
@@ -100,11 +117,13 @@ class Copies {
   CopySource* FindSource(PartitionId partition) const;
   void OnAnswer(Outbox& outbox, const wire::CopyMessage& message);
   void BoundWaiting(Outbox& outbox);
+  void EndSilent(Outbox& outbox, std::uint64_t now_ns);
   void RemoveOver(std::uint64_t now_ns);
   bool Work(std::uint64_t end_ns);
 
   storage::CoreStore& store_;
   const CopyHooks hooks_;
+  CopyAlarms* const alarms_;
   transport::Worker* worker_ = nullptr;
   transport::BufferPool* pool_ = nullptr;
   std::vector<std::unique_ptr<Outbox>> outboxes_;
@@ -112,6 +131,9 @@ class Copies {
   bool fetching_ = false;
   bool has_more_ = false;
   std::uint64_t next_alive_ns_ = 0;
+  std::uint64_t last_timer_ns_ = 0;
+  std::uint64_t progress_ = 0;
+  absl::flat_hash_map<std::uint32_t, CopySource*> counting_;  // Sources of replicas.
 };
 
 }  // namespace tidepool::daemon

@@ -46,13 +46,24 @@ bool CopyInbox::OnFrame(const wire::CopyFrameHeader& header, Bytes body) {
   return true;
 }
 
-// A copy that is not whole is nothing without its source.
+bool CopyInbox::urgent() const {
+  return has_frames() && std::any_of(targets_.begin(), targets_.end(),
+                                     [](const auto& target) { return target->replica(); });
+}
+
+// A copy that is not whole is nothing without its source, but for a replica: it may be named the
+// owner's successor. What came and was not acknowledged was answered to nobody.
 void CopyInbox::OnLost() {
   link_->OnLost();
   frames_.clear();
   at_ = 0;
-  std::erase_if(targets_, [](const auto& target) {
+  std::erase_if(targets_, [this](const auto& target) {
     if (target->whole()) return false;
+    if (target->replica()) {
+      target->Stop();
+      if (alarms_ != nullptr) alarms_->Raise(source_);
+      return false;
+    }
     target->Drop();
     return true;
   });
@@ -64,7 +75,13 @@ void CopyInbox::Fail(CopyTarget& target) {
               " of namespace " + std::to_string(target.partition().space().value()) +
               " was given up here: " + std::string(StatusCodeName(target.code())));
   }
-  SendFailed(target, target.code());
+  GiveUp(target, target.code());
+}
+
+// A replica may be in sync: it stays as it is until the map drops it.
+void CopyInbox::GiveUp(CopyTarget& target, StatusCode code) {
+  SendFailed(target, code);
+  if (target.replica()) return target.Stop();
   Remove(target.partition());
 }
 
@@ -77,10 +94,26 @@ void CopyInbox::SendFailed(const CopyTarget& target, StatusCode code) {
   link_->SendBeside(failed);
 }
 
+// Before the acknowledgement that covers the message: the source must not take it for a change that
+// is here. Its successor would not have what a former owner then answers.
+void CopyInbox::Refuse(const CopyMessage& message) {
+  if (message.kind == CopyMessageKind::kAlive || message.kind == CopyMessageKind::kDrop) return;
+  if (!refused_.emplace(message.partition, message.copy).second) return;
+  CopyMessage failed;
+  failed.kind = CopyMessageKind::kFailed;
+  failed.partition = message.partition;
+  failed.copy = message.copy;
+  failed.number = static_cast<std::uint64_t>(StatusCode::kAborted);
+  link_->SendBeside(failed);
+}
+
 CopyTarget::Outcome CopyInbox::Apply(const CopyMessage& message) {
   CopyTarget* const target = Find(message.partition);
-  // The copy was given up here, and the source does not know it yet.
-  if (target == nullptr || target->copy() != message.copy) return CopyTarget::Outcome::kApplied;
+  // The copy was given up here, or has become the owner, and the source does not know it yet.
+  if (target == nullptr || target->copy() != message.copy) {
+    Refuse(message);
+    return CopyTarget::Outcome::kApplied;
+  }
   const CopyTarget::Outcome outcome = target->Apply(message);
   if (outcome == CopyTarget::Outcome::kFailed) {
     // A whole copy may be the owner's by now: only its source and a map take it away.
@@ -102,15 +135,14 @@ void CopyInbox::Unreadable(StatusCode code) {
   wire::CopyMessages messages{Bytes(frames_.front().body).subspan(at_)};
   CopyMessage message;
   if (!messages.Next(&message)) return;
-  const CopyTarget* const target = Find(message.partition);
+  CopyTarget* const target = Find(message.partition);
   if (target == nullptr || target->whole()) {
     at_ = frames_.front().body.size() - messages.bytes_left();
     return;
   }
   log::Error("a record of a copy cannot be read from the device: " +
              std::string(StatusCodeName(code)));
-  SendFailed(*target, code);
-  Remove(message.partition);
+  GiveUp(*target, code);
 }
 
 bool CopyInbox::Slice(std::uint64_t end_ns) {
@@ -151,15 +183,20 @@ void CopyInbox::Acknowledge() {
 }
 
 // As long as its source may be the owner. A newer term is the copy's own, or voids it.
-bool CopyInbox::IsWanted(const CopyTarget& target, const placement::PlacementMap& map) const {
+bool CopyInbox::IsWanted(const CopyTarget& target, const placement::PlacementMap& map,
+                         NodeId self) const {
   const placement::PartitionPlace* const place = map.Find(target.partition());
-  return place != nullptr && place->term <= target.term();
+  if (place == nullptr || place->term > target.term()) return false;
+  if (!target.replica()) return true;
+  return std::any_of(place->copies.begin(), place->copies.end(), [&](const auto& copy) {
+    return copy.node == self && copy.since == target.version();
+  });
 }
 
 // Drop does nothing to an adopted partition, which is no incoming one any more.
-void CopyInbox::OnMap(const placement::PlacementMap& map) {
+void CopyInbox::OnMap(const placement::PlacementMap& map, NodeId self) {
   std::erase_if(targets_, [&](const auto& target) {
-    if (IsWanted(*target, map)) return false;
+    if (IsWanted(*target, map, self)) return false;
     target->Drop();
     return true;
   });

@@ -15,22 +15,28 @@ struct CopyJob {
   enum class Stage : std::uint8_t {
     kCopying,    // The walk is under way.
     kFollowing,  // The walk is through: the target is a moment behind.
+    kCaughtUp,   // A replica: answers wait for it, and it has all that was answered before.
     kEnding,     // Held back: nothing changes any more, and the rest is on its way.
     kWhole,      // The target has applied all of it.
     kFailed,     // See `code`. The partition is served here on.
     kGone,       // A map has taken the partition from here, or changed its term.
   };
 
-  CopyJob(PartitionId of_partition, Term of_term, std::uint64_t of_version, std::uint64_t by_link)
+  CopyJob(PartitionId of_partition, Term of_term, std::uint64_t of_version, std::uint64_t by_link,
+          bool is_replica = false)
       : partition(of_partition),
         term(of_term),
+        version(of_version),
         copy(static_cast<std::uint32_t>(of_version)),
-        link(by_link) {}
+        link(by_link),
+        replica(is_replica) {}
 
   const PartitionId partition;
   const Term term;
-  const std::uint32_t copy;  // See CopyMessage.
+  const std::uint64_t version;  // Of the entry since which it names the copy.
+  const std::uint32_t copy;     // See CopyMessage.
   const std::uint64_t link;
+  const bool replica;  // The copy stays: see CopySource.
   std::atomic<Stage> stage{Stage::kCopying};
   std::atomic<StatusCode> code{StatusCode::kOk};  // Set before kFailed.
   std::atomic<bool> link_lost{false};             // Also behind kWhole: the move is withdrawn.

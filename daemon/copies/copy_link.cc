@@ -46,8 +46,8 @@ void CopyLink::Seal() { waiting_.push_back({std::move(open_), position_}); }
 
 void CopyLink::Flush(bool all) {
   if (lost()) return;
-  if (all && open_ != nullptr && waiting_.empty() && sent_ - acked_ < kCreditBytes) Seal();
-  while (!waiting_.empty() && sent_ - acked_ < kCreditBytes && !lost()) {
+  if (all && open_ != nullptr && waiting_.empty() && sent_ - *acked_ < kCreditBytes) Seal();
+  while (!waiting_.empty() && sent_ - *acked_ < kCreditBytes && !lost()) {
     Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
     sent_ = next.position;
@@ -76,8 +76,8 @@ void CopyLink::SendBeside(const wire::CopyMessage& message) {
 
 bool CopyLink::OnAck(std::uint64_t position) {
   if (position > sent_) return false;
-  if (position <= acked_) return true;
-  acked_ = position;
+  if (position <= *acked_) return true;
+  *acked_ = position;
   Flush();
   return true;
 }

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 
 #include "proto/base/ids.h"
 #include "proto/transport/transport.h"
@@ -40,13 +41,18 @@ class CopyLink {
   void Append(const wire::CopyMessage& message);
   // Sends appended messages within the credit. `all`: a frame need not be full.
   void Flush(bool all = true);
+  // Something waits for a Flush that may send it.
+  bool can_flush() const {
+    return !lost() && sent_ - *acked_ < kCreditBytes && (open_ != nullptr || !waiting_.empty());
+  }
   // Sends a message that needs no credit: an acknowledgement, a sign of life.
   void SendBeside(const wire::CopyMessage& message);
 
   // Where the next message will begin.
   std::uint64_t position() const { return position_; }
-  std::uint64_t acked() const { return acked_; }
-  std::uint64_t unacked_bytes() const { return position_ - acked_; }
+  std::uint64_t acked() const { return *acked_; }
+  std::shared_ptr<const std::uint64_t> shared_acked() const { return acked_; }
+  std::uint64_t unacked_bytes() const { return position_ - *acked_; }
   bool has_credit() const { return unacked_bytes() < kCreditBytes; }
   // False: the position was never sent.
   bool OnAck(std::uint64_t position);
@@ -77,7 +83,7 @@ class CopyLink {
   transport::FrameBufferPtr open_;  // Being filled; may be null.
   std::uint64_t position_ = 0;
   std::uint64_t sent_ = 0;
-  std::uint64_t acked_ = 0;
+  const std::shared_ptr<std::uint64_t> acked_ = std::make_shared<std::uint64_t>(0);
   std::uint64_t received_ = 0;  // Position of the end of the last frame.
 };
 

@@ -51,6 +51,7 @@ void CopySource::Send(CopyMessage message) {
   message.copy = job_->copy;
   job_->bytes.fetch_add(wire::BytesOf(message), std::memory_order_relaxed);
   link_.Append(message);
+  last_position_ = link_.position();
 }
 
 // Sends a value above kCopyValueBytesMax in parts, in one go: its record lies within a segment.
@@ -86,7 +87,10 @@ bool CopySource::HasPassed(storage::Partition& partition, std::uint64_t hash) co
 }
 
 void CopySource::OnRecord(const storage::LogRecord& record) {
-  if (over_) return;
+  if (over_) {
+    last_position_ = UINT64_MAX;  // Only the copy's release ends a wait for this change.
+    return;
+  }
   storage::Partition* const held = Held();
   // The walk will meet the other keys later.
   if (held == nullptr || !HasPassed(*held, record.hash)) return;
@@ -98,16 +102,16 @@ void CopySource::OnRecord(const storage::LogRecord& record) {
   message.kind = CopyMessageKind::kDelete;
   message.key = record.key;
   message.version = record.lsn.value();
-  if (record.type != storage::LogRecordType::kPut) {
-    large_.erase(std::string(AsText(record.key)));
-    return Send(message);
-  }
-  if (!record.extent_segments.empty()) {
-    // Until it comes nothing older may be there.
+  if (record.type == storage::LogRecordType::kPut && !record.extent_segments.empty()) {
     large_.emplace(AsText(record.key));
-    return Send(message);
+    large_pending_ = counts();
+    // A replica may become the owner before the value comes, and then has the older one.
+    if (!job_->replica) Send(message);
+    return;
   }
   large_.erase(std::string(AsText(record.key)));
+  NoteLarge();
+  if (record.type != storage::LogRecordType::kPut) return Send(message);
   message.value_flags = record.value_flags;
   message.value = record.value;
   message.value_tail = record.value_tail;
@@ -121,6 +125,8 @@ void CopySource::Fail(StatusCode code) {
   sending_.reset();
   large_.clear();
   job_->link_lost.store(true);
+  if (counts()) progress_->Freeze();
+  if (large_pending_) last_position_ = UINT64_MAX;
   // After kWhole only the map decides.
   if (job_->stage.load() == CopyJob::Stage::kWhole) return;
   job_->code.store(code);
@@ -132,6 +138,49 @@ void CopySource::OnMap() {
   Detach();
   over_ = true;
   sending_.reset();
+  if (counts()) {
+    progress_->Freeze();
+    progress_->end = CopyProgress::End::kVoid;
+  }
+  SetStage(CopyJob::Stage::kGone);
+}
+
+// From here on nothing is answered that the copy has not taken. What was answered before lies
+// before this position.
+void CopySource::Count() {
+  progress_ = std::make_shared<CopyProgress>();
+  progress_->acked = link_.shared_acked();
+  counts_from_ = link_.position();
+  SetStage(CopyJob::Stage::kFollowing);
+  OnAcked();
+}
+
+void CopySource::OnAcked() {
+  job_->unacked_bytes.store(link_.unacked_bytes(), std::memory_order_relaxed);
+  if (!counts() || over_ || link_.acked() < counts_from_) return;
+  if (job_->stage.load(std::memory_order_relaxed) == CopyJob::Stage::kFollowing) {
+    SetStage(CopyJob::Stage::kCaughtUp);
+  }
+}
+
+void CopySource::NoteLarge() {
+  if (!large_pending_ || !large_.empty() || sending_.has_value()) return;
+  large_pending_ = false;
+  ++progress_->clears;
+  progress_->clear_position = link_.position();
+}
+
+void CopySource::AddWaits(CopyWaits* waits) const {
+  if (!counts()) return;
+  if (large_pending_ && !over_) return waits->Add(progress_, last_position_, progress_->clears + 1);
+  if (progress_->taken() < last_position_) waits->Add(progress_, last_position_);
+}
+
+void CopySource::Release() {
+  Detach();
+  over_ = true;
+  sending_.reset();
+  if (counts()) progress_->end = CopyProgress::End::kReleased;
   SetStage(CopyJob::Stage::kGone);
 }
 
@@ -160,6 +209,7 @@ bool CopySource::Slice(std::uint64_t end_ns) {
     }
     walked_ ? LargeSlice(*held) : WalkSlice(*held);
     if (over_ || store_.blocked()) return false;
+    NoteLarge();
     if (Clock::Real().MonotonicNs() >= end_ns) break;
   }
   if (HasSentAll() && ending_ && !end_sent_) {
@@ -167,6 +217,8 @@ bool CopySource::Slice(std::uint64_t end_ns) {
     end.kind = CopyMessageKind::kEnd;
     Send(end);
     end_sent_ = true;
+  } else if (HasSentAll() && job_->replica) {
+    if (!counts()) Count();
   } else if (HasSentAll() && !ending_) {
     SetStage(CopyJob::Stage::kFollowing);
   }

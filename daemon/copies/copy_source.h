@@ -4,6 +4,9 @@
 //
 // A walk sends the records in slices. Changes of passed keys follow in the same stream, so the copy
 // equals the partition of a moment before.
+//
+// A replica stays after the walk. From then on it counts: answers wait until it has taken all that
+// they show. It counts until a map without it is here, whatever happens to its link.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +17,7 @@
 
 #include "daemon/copies/copy_job.h"
 #include "daemon/copies/copy_link.h"
+#include "daemon/copies/copy_waits.h"
 #include "storage/core_store.h"
 #include "storage/log_record.h"
 #include "storage/value_io.h"
@@ -31,6 +35,11 @@ class CopySource final : private storage::LogObserver {
   const CopyJob& job() const { return *job_; }
   CopyLink& link() { return link_; }
   bool over() const { return over_; }
+  // There is something to send, or a stage to reach.
+  bool has_work() const {
+    if (over_) return false;
+    return !job_->replica || !HasSentAll() || !counts();
+  }
   // Its clients wait for the end of the stream.
   bool urgent() const { return ending_ && !over_; }
   // Its groups are held back until Copies::End.
@@ -47,6 +56,16 @@ class CopySource final : private storage::LogObserver {
   void Fail(StatusCode code);
   // A newer map was taken over.
   void OnMap();
+
+  // ---- For a replica.
+  // Answers wait for it.
+  bool counts() const { return progress_ != nullptr; }
+  // Adds what an answer about the partition waits for now, if anything.
+  void AddWaits(CopyWaits* waits) const;
+  // The link has acknowledged more.
+  void OnAcked();
+  // The map shows the partition here, and this copy not any more.
+  void Release();
 
  private:
   struct Large {
@@ -65,6 +84,8 @@ class CopySource final : private storage::LogObserver {
   void BeginLarge(storage::Partition& partition);
   void Detach();
   void SetStage(CopyJob::Stage stage);
+  void Count();
+  void NoteLarge();
   bool HasSentAll() const { return walked_ && large_.empty() && !sending_.has_value(); }
 
   const std::shared_ptr<CopyJob> job_;
@@ -78,6 +99,12 @@ class CopySource final : private storage::LogObserver {
   bool walked_ = false;
   std::set<std::string> large_;  // Keys of values to send in parts.
   std::optional<Large> sending_;
+
+  // For a replica.
+  std::shared_ptr<CopyProgress> progress_;  // Null: it does not count yet.
+  std::uint64_t counts_from_ = 0;           // Position of the link where it began to count.
+  std::uint64_t last_position_ = 0;         // Behind the partition's last change.
+  bool large_pending_ = false;              // A large value that counts is not sent yet.
 };
 
 }  // namespace tidepool::daemon

@@ -14,6 +14,11 @@ void CopyTarget::Drop() {
   store_.DropIncoming(partition_);
 }
 
+void CopyTarget::Stop() {
+  for (auto& writer : large_) writer.reset();
+  stopped_ = true;
+}
+
 // Without memory: nothing changed.
 CopyTarget::Outcome CopyTarget::Refused(bool waits) {
   // The message comes again, without a reservation.
@@ -23,6 +28,7 @@ CopyTarget::Outcome CopyTarget::Refused(bool waits) {
 }
 
 CopyTarget::Outcome CopyTarget::Apply(const wire::CopyMessage& message) {
+  if (stopped_) return Outcome::kApplied;
   storage::Partition* const partition = store_.FindIncoming(partition_);
   if (partition == nullptr) return whole_ ? Outcome::kApplied : Fail(StatusCode::kAborted);
   switch (message.kind) {

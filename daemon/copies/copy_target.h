@@ -24,9 +24,11 @@ class CopyTarget {
     kFailed,  // See `code`.
   };
 
-  // `term`: of the source. `version`: of the entry, since it names the copy.
-  CopyTarget(PartitionId partition, Term term, std::uint64_t version, storage::CoreStore& store)
-      : partition_(partition), term_(term), version_(version), store_(store) {}
+  // `term`: of the source. `version`: of the entry, since it names the copy. `replica`: it may
+  // become the owner at any time, so only a map or a later copy takes it away.
+  CopyTarget(PartitionId partition, Term term, std::uint64_t version, storage::CoreStore& store,
+             bool replica = false)
+      : partition_(partition), term_(term), version_(version), store_(store), replica_(replica) {}
 
   PartitionId partition() const { return partition_; }
   Term term() const { return term_; }
@@ -39,6 +41,10 @@ class CopyTarget {
   Outcome Apply(const wire::CopyMessage& message);
   // Throws the copy away.
   void Drop();
+
+  bool replica() const { return replica_; }
+  // For a replica: it takes nothing more, and keeps what it has taken.
+  void Stop();
 
  private:
   Outcome ApplyRecord(storage::Partition& partition, const wire::CopyMessage& message);
@@ -53,6 +59,8 @@ class CopyTarget {
   const Term term_;
   const std::uint64_t version_;
   storage::CoreStore& store_;
+  const bool replica_;
+  bool stopped_ = false;
   std::array<std::optional<storage::ValueWriter>, wire::kCopySlots> large_;
   bool whole_ = false;
   StatusCode code_ = StatusCode::kOk;

@@ -1,5 +1,5 @@
 // Answers that wait until the changes they report are durable, for namespaces with durability
-// `sync`.
+// `sync`, or have reached the copies, for namespaces with replicas.
 //
 //   daemon/core/responder -> [commit_waiters] -> daemon/core/responder, which sends them
 #pragma once
@@ -12,6 +12,7 @@
 #include <functional>
 #include <vector>
 
+#include "daemon/copies/copy_waits.h"
 #include "daemon/core/reception.h"
 #include "proto/base/ids.h"
 #include "proto/transport/transport.h"
@@ -21,7 +22,8 @@ namespace tidepool::daemon {
 
 // Answer frames of a session; or, with `run`, a task of this node.
 struct CommitWaiter {
-  std::uint64_t position = 0;
+  std::uint64_t position = 0;  // Of the device; 0: none.
+  CopyWaits copies = {};
   SessionId session;
   std::uint32_t connection = 0;
   std::uint64_t frame_id = 0;
@@ -41,7 +43,7 @@ struct CommitWaiter {
 // arrived during the commit before, so a waiter waits for one or two device writes. The credits of
 // the sessions bound the number of waiters.
 //
-// Invariant: each waiter has a position above 0, and either frames or `run`.
+// Invariant: each waiter has a position above 0 or waits for copies, and either frames or `run`.
 class CommitWaiters {
  public:
   // Adds a waiter and returns it, to set its metrics. Valid until the next call.
@@ -56,6 +58,9 @@ class CommitWaiters {
   // Add. Returns their number.
   unsigned Release(std::uint64_t durable, bool failed,
                    absl::FunctionRef<void(CommitWaiter&, bool is_durable)> end);
+  // Removes the waiters whose wait for copies has ended, in order of arrival. `end` receives each
+  // with whether the copies have it, and may not call Add. Returns their number.
+  unsigned ReleaseCopied(absl::FunctionRef<void(CommitWaiter&, bool is_copied)> end);
   void Clear() { waiters_.clear(); }
 
  private:

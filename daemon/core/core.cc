@@ -102,8 +102,8 @@ Status Core::Open(storage::ArenaPool* pool, transport::Context* context) {
   life_ = std::make_unique<LifeSign>(store_->life_words());
   memory_ = std::make_unique<ArenaSource>(*pool);
   heap_ = std::make_unique<HeapCover>(*pool, options_.heap_free_bytes);
-  dispatcher_ =
-      std::make_unique<Dispatcher>(options_.id, *store_, *heap_, lease_, clock_, options_.slow_ns);
+  dispatcher_ = std::make_unique<Dispatcher>(options_.id, *store_, *heap_, lease_, clock_,
+                                             options_.slow_ns, options_.alarms);
   dispatcher_->runner().set_functions(options_.functions);
   dispatcher_->set_aggregator(options_.aggregator);
   dispatcher_->runner().set_exporter(options_.exporter);
@@ -205,6 +205,7 @@ unsigned Core::MoveRanges(std::uint64_t now_ns, unsigned events) {
 // wait for its end. The frames of copies do not count.
 unsigned Core::FillCopies(std::uint64_t now_ns) {
   Copies& copies = dispatcher_->copies();
+  copies.Flush();  // Answers of namespaces with replicas wait for it.
   const std::uint64_t frames = dispatcher_->meter().counters().frames;
   if (frames != copy_frames_seen_) {
     copy_frames_seen_ = frames;

@@ -34,6 +34,7 @@ struct CoreOptions {
   WaitPolicy wait_policy = WaitPolicy::kAuto;
   std::uint64_t heap_free_bytes = 0;  // See HeapCover.
   std::uint64_t slow_ns = 0;          // See CoreMetrics.
+  CopyAlarms* alarms = nullptr;       // Must outlive the core. Null: nobody hears of them.
   int cpu = -1;                       // CPU to pin the thread to; -1: not pinned.
 };
 

@@ -73,15 +73,18 @@ void RunToEnd(Core& core, const std::function<void(Core&)>& task,
     completion->set_waits_for_room(true);
     return core.dispatcher().waiting().WhenRoom(std::move(refusal), again);
   }
-  const std::uint64_t position = core.dispatcher().TakeTaskWait();
-  if (position <= store.durable_position()) return completion->Done(OkStatus());
-  core.dispatcher().responder().WhenDurable(position, [completion](bool durable) {
+  Dispatcher::TaskWait wait = core.dispatcher().TakeTaskWait();
+  if (wait.position <= store.durable_position() && wait.copies.empty()) {
+    return completion->Done(OkStatus());
+  }
+  const auto done = [completion](bool durable) {
     completion->Done(durable ? OkStatus()
                              : Status(StatusCode::kUnknown,
-                                      "a device of the node has failed; what was changed may or "
-                                      "may not outlive the daemon",
+                                      "a device of the node has failed, or another node became the "
+                                      "owner; what was changed may or may not last",
                                       "see the daemon's log"));
-  });
+  };
+  core.dispatcher().responder().WhenDurable(wait.position, done, std::move(wait.copies));
 }
 
 SpaceStats StatsOf(NamespaceId space, const SpaceCounters& counters) {
@@ -145,7 +148,8 @@ CoreStats StatsOf(Core& at) {
   entry.map_waiters = dispatcher.map_waiters();
   entry.io_waiters = dispatcher.waiting().io_waiters();
   entry.event_waiters = dispatcher.waiting().event_waiters();
-  entry.replies_awaiting_commit = dispatcher.responder().commit_waiters().size();
+  entry.replies_awaiting_commit =
+      dispatcher.responder().commit_waiters().size() + dispatcher.responder().copy_waiters().size();
   dispatcher.meter().metrics().ForEach([&entry](NamespaceId space, const SpaceCounters& of) {
     entry.spaces.push_back(StatsOf(space, of));
   });
@@ -167,6 +171,7 @@ struct CoreGroup::Shared {
   std::unique_ptr<storage::ArenaPool> pool;
   transport::Context* context = nullptr;
   std::shared_ptr<const Functions> functions;
+  CopyAlarms alarms;
   std::unique_ptr<ArenaSource> memory;
   std::unique_ptr<transport::MemoryExporter> exporter;  // Null: nothing is shown to other nodes.
 
@@ -208,6 +213,7 @@ Result<std::unique_ptr<CoreGroup>> CoreGroup::Start(const CoreGroupOptions& opti
     core_options.wait_policy = options.wait_policy;
     core_options.heap_free_bytes = HeapCover::FreeBytes(options.memory_bytes, options.cores);
     core_options.slow_ns = options.slow_ns;
+    core_options.alarms = &group->shared_->alarms;
     core_options.cpu = options.cpus.empty() ? -1 : options.cpus[i % options.cpus.size()];
     auto core = Core::Start(core_options, group->shared_->pool.get(), lease, context);
     if (!core.ok()) return core.status();
@@ -400,5 +406,7 @@ std::vector<std::uint64_t> CoreGroup::Progress() const {
 }
 
 std::string CoreGroup::Describe() const { return std::string(shared_->context->name()); }
+
+CopyAlarms& CoreGroup::copy_alarms() { return shared_->alarms; }
 
 }  // namespace tidepool::daemon

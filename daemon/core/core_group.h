@@ -34,6 +34,7 @@ class Volume;
 namespace tidepool::daemon {
 
 class Core;
+class CopyAlarms;
 class Functions;
 struct SessionGrant;
 
@@ -211,6 +212,9 @@ class CoreGroup {
   std::vector<std::uint64_t> Progress() const;
   // Returns a text for people, for example "ucx tcp/lo".
   std::string Describe() const;
+
+  // Owners whose links to copies on this node broke.
+  CopyAlarms& copy_alarms();
 
  private:
   CoreGroup();

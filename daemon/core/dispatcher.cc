@@ -37,7 +37,7 @@ std::size_t CreditToRun(const wire::Request& request, const CachedReply* kept) {
 }  // namespace
 
 Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, const Lease& lease,
-                       const Clock& clock, std::uint64_t slow_ns)
+                       const Clock& clock, std::uint64_t slow_ns, CopyAlarms* alarms)
     : core_(core),
       store_(store),
       heap_(heap),
@@ -46,13 +46,15 @@ Dispatcher::Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, 
       ownership_(core, store),
       meter_(core, store, ownership_, clock, slow_ns),
       responder_(store, lease, clock, ownership_, meter_),
-      runner_(store, ownership_, responder_, meter_),
+      runner_(store, ownership_, responder_, meter_, copies_),
       waiting_(store, lease, clock, ownership_, meter_, responder_, runner_),
       range_moves_(std::make_unique<RangeMoves>(*this, store)),
-      copies_(store, {[this](PartitionId partition, Term term) {
-                        return ownership_.Freeze(partition, term) == StatusCode::kOk;
-                      },
-                      [this](PartitionId partition, Term term) { Thaw(partition, term); }}) {}
+      copies_(store,
+              {[this](PartitionId partition, Term term) {
+                 return ownership_.Freeze(partition, term) == StatusCode::kOk;
+               },
+               [this](PartitionId partition, Term term) { Thaw(partition, term); }},
+              alarms) {}
 
 Dispatcher::~Dispatcher() { TP_CHECK(sessions_ == nullptr); }
 
@@ -260,9 +262,10 @@ void Dispatcher::HoldGroup(std::uint16_t g, Bytes frame, Reception& to) {
 // answers. Its reads run again, so they may see the client's own later writes of a broken
 // connection. Waiting operations will be answered later.
 void Dispatcher::ReplayGroup(std::uint16_t g, Reception& to) {
-  if (to.kept->commit_position > 0) [[unlikely]] {
+  if (to.kept->commit_position > 0 || !to.kept->copy_waits.empty()) [[unlikely]] {
     if (responder_.EndUnknown(g, to)) return;
     Responder::RequireCommit(to.kept->commit_position, to);
+    to.copy_waits.Add(to.kept->copy_waits);
   }
   if (at_hand_.request.groups[g].quiet) return ReplayQuiet(g, to);
   for (const CachedReply::Entry& entry : to.kept->entries) {
@@ -379,12 +382,12 @@ void Dispatcher::RunOne(const Planned& planned, std::size_t reserved_bytes, std:
 }
 
 void Dispatcher::PostAnswers(Reception& to) {
-  if (at_hand_.plan.empty() && to.commit_wait == 0) {
+  if (at_hand_.plan.empty() && to.commit_wait == 0 && to.copy_waits.empty()) {
     to.sink.Flush();
   } else {
     responder_.PostApplied(to);
   }
-  meter_.CountFrame(to, at_hand_.plan, to.held ? &responder_.commit_waiters().newest() : nullptr);
+  meter_.CountFrame(to, at_hand_.plan, to.held ? &responder_.newest_held() : nullptr);
 }
 
 }  // namespace tidepool::daemon

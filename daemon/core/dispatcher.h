@@ -40,9 +40,9 @@ namespace tidepool::daemon {
 // Owner core only.
 class Dispatcher : public transport::Receiver {
  public:
-  // All must outlive the dispatcher. `slow_ns`: see CoreMetrics.
+  // All must outlive the dispatcher. `slow_ns`: see CoreMetrics. `alarms`: see Copies.
   Dispatcher(CoreId core, storage::CoreStore& store, HeapCover& heap, const Lease& lease,
-             const Clock& clock, std::uint64_t slow_ns = 0);
+             const Clock& clock, std::uint64_t slow_ns = 0, CopyAlarms* alarms = nullptr);
   ~Dispatcher() override;
   // Sets the destination of forwarded groups; before the first frame. Must outlive the dispatcher.
   // Null: forwarded groups are refused.
@@ -84,9 +84,14 @@ class Dispatcher : public transport::Receiver {
   // Records that a task of CoreGroup::Run has changed the partition. The task ends when all
   // recorded changes are durable.
   void NoteTaskWait(const storage::Partition& partition) {
-    task_wait_ = std::max(task_wait_, responder_.CommitWaitOf(partition));
+    task_wait_.position = std::max(task_wait_.position, responder_.CommitWaitOf(partition));
+    if (partition.options().has_replicas) copies_.AddWaits(partition.id(), &task_wait_.copies);
   }
-  std::uint64_t TakeTaskWait() { return std::exchange(task_wait_, 0); }
+  struct TaskWait {
+    std::uint64_t position = 0;
+    CopyWaits copies = {};
+  };
+  TaskWait TakeTaskWait() { return std::exchange(task_wait_, {}); }
   Responder& responder() { return responder_; }
   OperationRunner& runner() { return runner_; }
   WaitingOperations& waiting() { return waiting_; }
@@ -152,7 +157,8 @@ class Dispatcher : public transport::Receiver {
   std::unique_ptr<Sessions> sessions_;
   MapWaiters map_waiters_;
   Forwarder forwarder_;
-  std::uint64_t task_wait_ = 0;
+  TaskWait task_wait_;
+  std::uint64_t copies_seen_ = 0;     // Copies::progress at the last look.
   std::uint64_t next_expiry_ns_ = 0;  // Time of the next search for silent sessions.
 
   RequestAtHand at_hand_;

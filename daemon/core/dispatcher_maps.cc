@@ -13,7 +13,7 @@ Status Dispatcher::InstallMap(placement::PlacementMapPtr map, NodeId self, bool 
   const Status status = ownership_.Install(std::move(map), self, may_grant_durable);
   // Before anything runs: a range that has left must be in its stream to the last change.
   range_moves_->OnMap();
-  copies_.OnMap(*ownership_.map());
+  copies_.OnMap(*ownership_.map(), ownership_.self());
   waiting_.RecheckIo();
   RetryMapWaiters();
   // Answers waiters on partitions that are gone or have moved.
@@ -120,6 +120,10 @@ unsigned Dispatcher::PollDevices() {
   unsigned done = store_.Poll();
   if (!responder_.commit_waiters().empty()) [[unlikely]]
     done += responder_.ReleaseDurable();
+  if (!responder_.copy_waiters().empty() && copies_seen_ != copies_.progress()) [[unlikely]] {
+    copies_seen_ = copies_.progress();
+    done += responder_.ReleaseCopied();
+  }
   if (waiting_.waits_for_room()) [[unlikely]]
     done += waiting_.ServeRoom();
   return done;

@@ -20,11 +20,12 @@ bool BelongsTo(const storage::Partition& partition, Bytes key, std::uint64_t has
 }  // namespace
 
 OperationRunner::OperationRunner(storage::CoreStore& store, Ownership& ownership,
-                                 Responder& responder, OperationMeter& meter)
+                                 Responder& responder, OperationMeter& meter, const Copies& copies)
     : store_(store),
       ownership_(ownership),
       responder_(responder),
       meter_(meter),
+      copies_(copies),
       scratch_(limits::kFrameBytesMax) {}
 
 void OperationRunner::Start(Streams* streams, Sessions* sessions) {
@@ -73,6 +74,11 @@ WaitFor OperationRunner::Run(const Planned& planned, std::size_t reserved_bytes,
   if (planned.partition->options().durability == storage::Durability::kSync) [[unlikely]] {
     if (const std::uint64_t wait = responder_.CommitWaitOf(*planned.partition); wait != 0)
       Responder::RequireCommit(wait, to);
+  }
+  if (planned.partition->options().has_replicas) [[unlikely]] {
+    CopyWaits waits;
+    copies_.AddWaits(planned.partition->id(), &waits);
+    if (!waits.empty()) Responder::RequireCopies(waits, to);
   }
   // Room that later answers need is not available for the text of a failure.
   Bytes& text = reply.answer.value;
@@ -138,6 +144,10 @@ void OperationRunner::Execute(const OperationContext& context, Reply* reply) {
   } else if (info.keyed && !BelongsTo(partition, operation.key, context.hash)) {
     reply->answer.code = StatusCode::kInvalidArgument;
     reply->answer.value = AsBytes("the key does not belong to the addressed partition");
+  } else if (partition.options().has_replicas && operation.opcode == wire::Opcode::kChain) {
+    reply->answer.code = StatusCode::kUnimplemented;
+    reply->answer.value =
+        AsBytes(std::string_view("chains are not in this version for namespaces with replicas"));
   } else if (partition.is_durable() && info.mutates && RefusesDurable(context, reply)) {
     return;
   } else {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/copies/copies.h"
 #include "daemon/core/ownership.h"
 #include "daemon/core/reception.h"
 #include "daemon/core/responder.h"
@@ -28,7 +29,7 @@ class OperationRunner final : public Executor {
  public:
   // All must outlive the runner.
   OperationRunner(storage::CoreStore& store, Ownership& ownership, Responder& responder,
-                  OperationMeter& meter);
+                  OperationMeter& meter, const Copies& copies);
   OperationRunner(const OperationRunner&) = delete;
   OperationRunner& operator=(const OperationRunner&) = delete;
   // Functions that Apply finds; before the first frame. Must outlive the runner.
@@ -65,6 +66,7 @@ class OperationRunner final : public Executor {
   Ownership& ownership_;
   Responder& responder_;
   OperationMeter& meter_;
+  const Copies& copies_;
   Streams* streams_ = nullptr;
   Sessions* sessions_ = nullptr;
   const Functions* functions_ = nullptr;

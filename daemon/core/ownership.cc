@@ -25,6 +25,11 @@ storage::KeyBounds BoundsOf(const placement::Namespace& space, std::uint32_t ind
   return bounds;
 }
 
+// It has contents of an earlier term. So it must not begin empty.
+bool MissesCopy(const placement::Namespace& space, const placement::PartitionPlace& place) {
+  return space.options.replicas > 1 && place.data_from < place.term;
+}
+
 }  // namespace
 
 storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space,
@@ -40,6 +45,7 @@ storage::PartitionOptions PartitionOptionsOf(const placement::Namespace& space,
       options.expected_records = space.options.expected_items / options.partition_count;
     }
   }
+  options.has_replicas = space.options.replicas > 1;
   if (space.options.durability == "async") options.durability = storage::Durability::kAsync;
   if (space.options.durability == "sync") options.durability = storage::Durability::kSync;
   if (space.kind == Kind::kBloom) {
@@ -116,6 +122,11 @@ Status Ownership::Install(placement::PlacementMapPtr map, NodeId self, bool may_
       if (const storage::Partition* incoming = store_.FindIncoming(partition);
           incoming != nullptr && incoming->term().value() + 1 == place.term.value()) {
         store_.Adopt(partition, place.term);
+        continue;
+      }
+      if (MissesCopy(*space, place)) {
+        log::Error("partition " + std::to_string(i) + " of '" + space->name +
+                   "' came to this node, and its copy is not here");
         continue;
       }
       auto added = store_.AddPartition(partition, place.term, PartitionOptionsOf(*space, i));
@@ -202,6 +213,9 @@ Verdict Ownership::CheckSlow(PartitionId partition, Term term) const {
   }
   if (!may_grant_durable_ && map_->Find(partition.space())->options.durable()) {
     return {Verdict::Kind::kRefuse, nullptr, StatusCode::kDeviceError};
+  }
+  if (MissesCopy(*map_->Find(partition.space()), *place)) {
+    return {Verdict::Kind::kRefuse, nullptr, StatusCode::kDataLoss};
   }
   // The map gives it to us and the store does not hold it: there was no memory to open it.
   return {Verdict::Kind::kRefuse, nullptr, StatusCode::kResourceExhausted};

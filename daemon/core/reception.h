@@ -64,8 +64,9 @@ struct Reception {
   AnswerSink& sink;
   // Position that must be durable before the answers are sent; 0: none.
   std::uint64_t commit_wait = 0;
+  CopyWaits copy_waits = {};                     // The answers wait for these copies too.
   std::vector<AwaitingDownload> downloads = {};  // Sent with the answers.
-  bool held = false;                             // The answers wait for `commit_wait`.
+  bool held = false;                             // The answers wait for one of both.
   // Bytes that answers behind the present operation need besides their entries.
   std::size_t rooms_behind = 0;
 };

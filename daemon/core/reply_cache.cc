@@ -28,6 +28,7 @@ CachedReply& ReplyCache::Make(std::uint64_t frame_id, std::size_t groups) {
   frame->fates.assign(groups, GroupFate::kUnseen);
   frame->value_bytes = 0;
   frame->commit_position = 0;
+  frame->copy_waits.clear();
   const auto [at, added] = frames_.emplace(frame_id, std::move(frame));
   TP_CHECK(added);
   return *at->second;

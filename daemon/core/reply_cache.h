@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/copies/copy_waits.h"
 #include "proto/wire/answer.h"
 #include "storage/value_io.h"
 
@@ -38,6 +39,7 @@ struct CachedReply {
   std::uint64_t value_bytes = 0;  // Bytes that it counts for.
   // Position that must be durable before these answers are sent; 0: none.
   std::uint64_t commit_position = 0;
+  CopyWaits copy_waits;  // Copies that must have the changes before these answers are sent.
 
   // Returns the original answer, as a view of `values`.
   wire::Answer AnswerOf(const Entry& entry) const {

@@ -43,6 +43,7 @@ void Responder::Start(CoreId core, transport::Worker* worker, transport::BufferP
 
 void Responder::Stop() {
   commit_waiters_.Clear();
+  copy_waiters_.Clear();
   worker_ = nullptr;
   streams_ = nullptr;
   sessions_ = nullptr;
@@ -106,8 +107,9 @@ void Responder::PostApplied(Reception& to) {
     to.sink.Discard();
     return sessions_->Disconnect(to.session);
   }
-  if (to.commit_wait > 0) [[unlikely]] {
-    if (to.commit_wait > store_.durable_position()) return HoldAnswers(to);
+  if (to.commit_wait > 0 || !to.copy_waits.empty()) [[unlikely]] {
+    const bool is_copied = to.copy_waits.state() == CopyWaits::State::kSettled;
+    if (!is_copied || to.commit_wait > store_.durable_position()) return HoldAnswers(to);
     to.sink.Flush();
     return StartDownloads(to.session, to.frame_id, &to.downloads);
   }
@@ -126,10 +128,15 @@ void Responder::RequireCommit(std::uint64_t position, Reception& to) {
   if (to.kept != nullptr) to.kept->commit_position = std::max(to.kept->commit_position, position);
 }
 
+void Responder::RequireCopies(const CopyWaits& waits, Reception& to) {
+  to.copy_waits.Add(waits);
+  if (to.kept != nullptr) to.kept->copy_waits.Add(waits);
+}
+
 void Responder::Stream(Reception& to, std::uint16_t index,
                        std::shared_ptr<const storage::ValueReader> value) {
   // Its parts must not come before the answer that announces them.
-  if (to.commit_wait > 0) {
+  if (to.commit_wait > 0 || !to.copy_waits.empty()) {
     to.downloads.push_back({index, std::move(value)});
   } else {
     streams_->StartDownload(to.session, to.frame_id, index, std::move(value));
@@ -155,14 +162,36 @@ void Responder::HoldAnswers(Reception& to) {
   to.held = true;
   for (const auto& frame : waiter.frames) waiter.bytes += frame->size();
   to.session.awaiting_commit_bytes += waiter.bytes;
-  commit_waiters_.Add(std::move(waiter));
+  waiter.copies = std::move(to.copy_waits);
+  newest_held_ = &Hold(std::move(waiter));
 }
 
-void Responder::WhenDurable(std::uint64_t position, std::function<void(bool durable)> run) {
+// Copies come first: their wait ends behind that for a device, seldom before it.
+CommitWaiter& Responder::Hold(CommitWaiter waiter) {
+  const bool is_copied = waiter.copies.state() == CopyWaits::State::kSettled;
+  return (is_copied ? commit_waiters_ : copy_waiters_).Add(std::move(waiter));
+}
+
+void Responder::WhenDurable(std::uint64_t position, std::function<void(bool durable)> run,
+                            CopyWaits copies) {
   CommitWaiter waiter;
   waiter.position = position;
   waiter.run = std::move(run);
-  commit_waiters_.Add(std::move(waiter));
+  waiter.copies = std::move(copies);
+  Hold(std::move(waiter));
+}
+
+unsigned Responder::ReleaseCopied() {
+  return copy_waiters_.ReleaseCopied([this](CommitWaiter& waiter, bool is_copied) {
+    if (is_copied && waiter.position > store_.durable_position() &&
+        store_.commit_failed() == StatusCode::kOk) {
+      waiter.copies.clear();
+      commit_waiters_.Add(std::move(waiter));
+      return;
+    }
+    if (waiter.run) return waiter.run(is_copied);
+    SendCommitted(&waiter, is_copied && waiter.position <= store_.durable_position());
+  });
 }
 
 unsigned Responder::ReleaseDurable() {
@@ -190,9 +219,11 @@ void Responder::SendCommitted(CommitWaiter* waiter, bool is_durable) {
 }
 
 // The group ran before the device failed, so it is unknown whether its changes outlive the daemon.
+// Or it ran here before another node became the owner.
 bool Responder::EndUnknown(std::uint16_t g, Reception& to) {
-  if (to.kept->commit_position <= store_.durable_position() ||
-      store_.commit_failed() == StatusCode::kOk) {
+  const bool is_void = to.kept->copy_waits.state() == CopyWaits::State::kVoid;
+  if (!is_void && (to.kept->commit_position <= store_.durable_position() ||
+                   store_.commit_failed() == StatusCode::kOk)) {
     return false;
   }
   wire::Answer answer;
@@ -200,7 +231,8 @@ bool Responder::EndUnknown(std::uint16_t g, Reception& to) {
   answer.scope = wire::Answer::Scope::kGroup;
   answer.code = StatusCode::kUnknown;
   answer.value = AsBytes(std::string_view(
-      "a device of the node has failed; the change may or may not outlive the daemon"));
+      is_void ? "another node became the owner meanwhile, which may or may not have the change"
+              : "a device of the node has failed; the change may or may not outlive the daemon"));
   to.sink.Add(answer);
   return true;
 }

@@ -64,20 +64,30 @@ class Responder {
   std::uint64_t CommitWaitOf(const storage::Partition& partition) const;
   // Makes the answers wait until the position is durable.
   static void RequireCommit(std::uint64_t position, Reception& to);
+  // Makes the answers wait for copies.
+  static void RequireCopies(const CopyWaits& waits, Reception& to);
   // Answers kept group `g` with kUnknown, if it ran before a device failed and its commit is not
-  // durable. Returns false otherwise.
+  // durable, or if the partition's successor may not have it. Returns false otherwise.
   bool EndUnknown(std::uint16_t g, Reception& to);
   // Calls `run` when the position is durable (true), or never will be (false).
-  void WhenDurable(std::uint64_t position, std::function<void(bool durable)> run);
+  // The same for copies that must have something.
+  void WhenDurable(std::uint64_t position, std::function<void(bool durable)> run,
+                   CopyWaits copies = {});
   // Sends the answers whose commit is durable. Returns their number.
   unsigned ReleaseDurable();
-  CommitWaiters& commit_waiters() { return commit_waiters_; }
+  // Sends the answers whose copies have what they report. Returns their number.
+  unsigned ReleaseCopied();
+  const CommitWaiters& commit_waiters() const { return commit_waiters_; }
+  const CommitWaiters& copy_waiters() const { return copy_waiters_; }
+  // Returns the answers that HoldAnswers held last. REQUIRES: nothing was released since.
+  CommitWaiter& newest_held() { return *newest_held_; }
 
  private:
   void ConcludeQuiet(const Planned& planned, const Reply& reply, std::size_t room, Reception& to);
   void StartDownloads(Session& session, std::uint64_t frame_id,
                       std::vector<AwaitingDownload>* downloads);
   void HoldAnswers(Reception& to);
+  CommitWaiter& Hold(CommitWaiter waiter);
   void SendCommitted(CommitWaiter* waiter, bool is_durable);
 
   storage::CoreStore& store_;
@@ -91,6 +101,8 @@ class Responder {
   Streams* streams_ = nullptr;
   Sessions* sessions_ = nullptr;
   CommitWaiters commit_waiters_;
+  CommitWaiters copy_waiters_;  // Those with CommitWaiter::copies.
+  CommitWaiter* newest_held_ = nullptr;
 };
 
 }  // namespace tidepool::daemon

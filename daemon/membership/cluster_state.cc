@@ -128,6 +128,7 @@ Json EncodeEntry(PartitionId partition, const PartitionEntry& entry) {
     copies.push_back({{"node", copy.node.value()},
                       {"incarnation", copy.incarnation},
                       {"core", copy.core.value()},
+                      {"since", copy.since},
                       {"in_sync", copy.in_sync ? 1u : 0u}});
   }
   return {{"partition", partition.value()}, {"version", entry.version}, {"copies", copies}};
@@ -255,6 +256,10 @@ Status DecodeEntry(const Json& json, ClusterState* state) {
          copy.Number("incarnation", 1, UINT64_MAX),
          CoreId(static_cast<std::uint16_t>(copy.Number("core", 0, limits::kCoresPerNodeMax - 1))),
          copy.Number("in_sync", 0, 1) == 1});
+    // States of earlier versions hold copies of moves only.
+    if (each.is_object() && each.contains("since")) {
+      entry.copies.back().since = copy.Number("since", 0, kEpochMax);
+    }
     if (!copy.sound() || entry.copies.back().node.value() >= state->nodes.size()) {
       reader.Fail("copies", 0);
     }

@@ -30,15 +30,7 @@ struct NodeRecord {
   friend bool operator==(const NodeRecord&, const NodeRecord&) = default;
 };
 
-// A copy of a partition beside its owner: of one process, which holds it.
-struct PartitionCopy {
-  NodeId node;
-  std::uint64_t incarnation = 0;
-  CoreId core;
-  bool in_sync = false;  // It has all committed changes and may become the owner. False: it joins.
-
-  friend bool operator==(const PartitionCopy&, const PartitionCopy&) = default;
-};
+using PartitionCopy = placement::CopyPlace;
 
 // The rest of a partition's entry; its owner and term are in the map. See entry_change.h.
 struct PartitionEntry {

@@ -5,10 +5,19 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "daemon/membership/cluster_state.h"
 
 namespace tidepool::daemon {
+
+// A process of a node. It counts as gone once its key in the store is absent or of another process.
+struct DeadProcess {
+  std::string uuid;  // Of the node.
+  std::uint64_t incarnation = 0;
+
+  friend bool operator==(const DeadProcess&, const DeadProcess&) = default;
+};
 
 // One coordinator uses it, under its own lock.
 class ClusterStore {
@@ -26,6 +35,14 @@ class ClusterStore {
   // the old one. kUnknown: either; this object then saves nothing more (kUnavailable), and the
   // coordinator has to begin anew from what it loads.
   virtual Status Save(const ClusterState& next, Epoch previous) = 0;
+
+  // Saves only while all processes of `dead` are gone: the transaction itself requires it. Errors:
+  // those of Save, kUnavailable (a process is alive; the saved state is the old one),
+  // kUnimplemented (the store has no word of processes).
+  virtual Status SaveIfDead(const ClusterState& /*next*/, Epoch /*previous*/,
+                            const std::vector<DeadProcess>& /*dead*/) {
+    return Status(StatusCode::kUnimplemented, "only etcd knows that a process is gone");
+  }
 
   // True if KnowsAlive is certain without a lease's time: a process whose death the store hears of.
   virtual bool HearsOfDeaths() const { return false; }

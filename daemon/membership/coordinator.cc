@@ -5,6 +5,7 @@
 
 #include "daemon/membership/entry_change.h"
 #include "daemon/membership/namespace_rules.h"
+#include "daemon/membership/replica_rules.h"
 #include "daemon/membership/state_rules.h"
 #include "proto/base/check.h"
 #include "proto/base/limits.h"
@@ -105,6 +106,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Open(ClusterStore* store,
     liveness.heard_ns = clock.MonotonicNs();
     liveness.up = node.state == placement::NodeState::kUp;
   }
+  ShowReplicas(&state);
   coordinator->Publish();
   log::Info("coordinator goes on with cluster " + coordinator->cluster_uuid_ + " at epoch " +
             std::to_string(state.map.epoch.value()));
@@ -114,10 +116,12 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Open(ClusterStore* store,
 Status Coordinator::Commit(ClusterState next) {
   placement::ForgetOldDrops(&next.map);
   RenewEntries(state_, &next);
+  const std::vector<DeadProcess> dead = KeepReplicas(state_, PausedRepairs(), &next);
   const std::string_view broken = BrokenRule(state_, next);
   if (!broken.empty()) log::Error("a change of the cluster's state breaks: " + std::string(broken));
   TP_CHECK(broken.empty());
-  const Status saved = store_.Save(next, state_.map.epoch);
+  const Status saved = dead.empty() ? store_.Save(next, state_.map.epoch)
+                                    : store_.SaveIfDead(next, state_.map.epoch, dead);
   if (!saved.ok()) {
     log::Error("the cluster's state could not be saved: " + saved.ToString());
     return saved;
@@ -473,7 +477,29 @@ void Coordinator::Tick() {
       return liveness.up;
     });
   }
-  if (silent.empty()) return;
+  if (silent.empty()) return RepairReplicas();
+  MarkDown(silent, "has been silent for " + std::to_string(SilenceMs()) + " ms");
+}
+
+// Partitions that got no copy when one was missing: no node was there, or a pause was due.
+void Coordinator::RepairReplicas() {
+  if (!LacksReplicas(state_, PausedRepairs())) return;
+  ClusterState next = state_;
+  next.map.epoch = After(state_.map.epoch);
+  (void)Commit(std::move(next));
+}
+
+std::set<PartitionId> Coordinator::PausedRepairs() {
+  const std::uint64_t now_ns = clock_.MonotonicNs();
+  std::set<PartitionId> paused;
+  std::erase_if(repair_not_before_ns_, [&](const auto& each) {
+    if (each.second > now_ns) paused.insert(each.first);
+    return each.second <= now_ns;
+  });
+  return paused;
+}
+
+void Coordinator::MarkDown(const std::vector<NodeId>& silent, const std::string& why) {
   ClusterState next = state_;
   next.map.epoch = After(state_.map.epoch);
   for (const NodeId id : silent) {
@@ -483,8 +509,7 @@ void Coordinator::Tick() {
   }
   if (Commit(std::move(next)).ok()) {
     for (const NodeId id : silent) {
-      log::Warn(Describe(state_.map.nodes[id.value()]) + " has been silent for " +
-                std::to_string(SilenceMs()) + " ms: down");
+      log::Warn(Describe(state_.map.nodes[id.value()]) + " " + why + ": down");
     }
     return;
   }

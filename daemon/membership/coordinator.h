@@ -10,19 +10,21 @@
 //      a term or a namespace id.
 //   2. A term is given once: each grant of a partition raises it, restarts of its owner included.
 //   3. Without replicas an owner is never replaced. Its partitions are down while it is, and come
-//   back
-//      to the same UUID only; what they held is lost when its incarnation changed.
+//      back to the same UUID only; what they held is lost when its incarnation changed. With
+//      replicas an in-sync copy replaces an owner that is certainly gone: see replica_rules.h.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "daemon/membership/cluster_store.h"
+#include "daemon/membership/entry_change.h"
 #include "daemon/membership/map_holder.h"
 #include "daemon/membership/range_rules.h"
 #include "proto/base/clock.h"
@@ -37,6 +39,8 @@ struct CoordinatorOptions {
   std::uint32_t lease_ms = 5000;
   std::uint32_t heartbeat_ms = 1000;
   std::string store = "embedded";  // What members must say that they were started with.
+  // Pause before a partition gets another copy whose owner has dropped one of a living process.
+  std::uint32_t repair_after_ms = 10'000;
 };
 
 struct CreateOutcome {
@@ -137,6 +141,13 @@ class Coordinator {
   // With state_mutex_ held:
   Status Commit(ClusterState next);
   void Publish();
+  // Saves and logs that the nodes, whose liveness is taken already, are down.
+  void MarkDown(const std::vector<NodeId>& nodes, const std::string& why);
+  void Suspect(NodeId id, std::uint64_t incarnation);
+  void PauseAfterDrop(PartitionId id, const std::vector<EntryStep>& steps);
+  std::set<PartitionId> PausedRepairs();
+  void RepairReplicas();
+  Status CheckReplicas(const placement::NamespaceOptions& options) const;
   Status CheckTarget(const v1::GrantPartitionRequest& request) const;
   Result<NodeId> Admit(const v1::JoinRequest& request, ClusterState* next) const;
   Status Readmit(const v1::JoinRequest& request, NodeId id, bool is_own, ClusterState* next);
@@ -162,6 +173,7 @@ class Coordinator {
   mutable std::mutex liveness_mutex_;
   std::vector<Liveness> liveness_;  // Index = NodeId.
   std::uint64_t last_tick_ns_ = 0;
+  std::map<PartitionId, std::uint64_t> repair_not_before_ns_;
 };
 
 }  // namespace tidepool::daemon

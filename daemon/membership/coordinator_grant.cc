@@ -114,19 +114,47 @@ Result<v1::GrantPartitionResponse> Coordinator::GrantPartition(
   return response;
 }
 
+// The node of a dropped copy may have a cause that lasts, such as full memory.
+void Coordinator::PauseAfterDrop(PartitionId id, const std::vector<EntryStep>& steps) {
+  for (const EntryStep& step : steps) {
+    if (step.what != EntryStep::What::kDrop) continue;
+    repair_not_before_ns_[id] = clock_.MonotonicNs() + options_.repair_after_ms * 1'000'000ull;
+  }
+}
+
+// The link to the process broke. Its lease guard ends its key at once if it was killed.
+void Coordinator::Suspect(NodeId id, std::uint64_t incarnation) {
+  if (!store_.HearsOfDeaths() || id.value() >= state_.map.nodes.size()) return;
+  const placement::Node& node = state_.map.nodes[id.value()];
+  if (node.incarnation != incarnation || node.state != placement::NodeState::kUp) return;
+  const auto alive = store_.KnowsAlive(node);
+  if (!alive.ok() || *alive) return;
+  {
+    // From now on a heartbeat waits for the state's lock before it lets the process serve.
+    const std::lock_guard liveness_lock(liveness_mutex_);
+    if (id.value() >= liveness_.size() || liveness_[id.value()].incarnation != incarnation) return;
+    liveness_[id.value()].up = false;
+  }
+  MarkDown({id}, "has ended");
+}
+
 Result<v1::ChangePartitionResponse> Coordinator::ChangePartition(
     const v1::ChangePartitionRequest& request) {
   const std::lock_guard lock(state_mutex_);
+  const EntryChange change = ChangeOf(request);
+  if (change.steps.size() == 1 && change.steps[0].what == EntryStep::What::kSuspect) {
+    Suspect(change.steps[0].node, change.steps[0].incarnation);
+  }
   const auto space = state_.map.Find(NamespaceId(request.namespace_id()));
   if (space == nullptr || request.partition() >= space->partitions.size()) {
     return NotChanged(Status(StatusCode::kNotFound, "the namespace was dropped"));
   }
-  const EntryChange change = ChangeOf(request);
   const PartitionId id(change.space, change.partition);
   auto changed = std::make_shared<placement::Namespace>(*space);
   ClusterState next = state_;
   Status status = ApplySteps(change, state_.map.nodes, changed.get(), &next.entries[id]);
   if (status.ok()) {
+    if (space->options.replicas > 1) PauseAfterDrop(id, change.steps);
     next.map.epoch = After(state_.map.epoch);
     if (changed->partitions[change.partition] != space->partitions[change.partition]) {
       changed->changed = next.map.epoch;

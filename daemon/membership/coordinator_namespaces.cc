@@ -13,6 +13,27 @@ namespace tidepool::daemon {
 
 using placement::Namespace;
 
+// What the options alone do not say.
+Status Coordinator::CheckReplicas(const placement::NamespaceOptions& options) const {
+  if (options.replicas <= 1) return OkStatus();
+  const std::string wanted = "replicas " + std::to_string(options.replicas);
+  if (!store_.HearsOfDeaths()) {
+    return Status(StatusCode::kFailedPrecondition,
+                  wanted + " needs etcd: only a store that knows of dead daemons may replace one",
+                  "start all daemons with --store etcd --etcd, or give replicas 1");
+  }
+  if (options.replicas > options_.nodes_expected) {
+    return Status(StatusCode::kFailedPrecondition,
+                  wanted + " needs as many nodes, and the cluster has " +
+                      std::to_string(options_.nodes_expected),
+                  "give replicas 1, or start a service with more nodes");
+  }
+  if (options.home.empty()) return OkStatus();
+  return Status(StatusCode::kInvalidArgument,
+                wanted + " and a home exclude each other: copies lie on other nodes",
+                "leave home out, or give replicas 1");
+}
+
 Result<CreateOutcome> Coordinator::CreateNamespace(std::string_view name, placement::Kind kind,
                                                    placement::NamespaceOptions options,
                                                    Deadline deadline) {
@@ -40,6 +61,7 @@ Result<CreateOutcome> Coordinator::CreateNamespace(std::string_view name, placem
                   "start a new service");
   }
   auto space = std::make_shared<Namespace>();
+  TP_RETURN_IF_ERROR(CheckReplicas(options));
   space->id = state_.next_namespace;
   space->name = std::string(name);
   space->kind = kind;
@@ -53,7 +75,7 @@ Result<CreateOutcome> Coordinator::CreateNamespace(std::string_view name, placem
     return Status(StatusCode::kUnavailable, "no node is up to hold '" + space->name + "'",
                   "see: kvctl status");
   }
-  if (options.durable()) {
+  if (options.durable() || options.replicas > 1) {
     for (placement::PartitionPlace& place : space->partitions) place.data_from = place.term;
   }
   if (kind == Kind::kOrdered) {

@@ -57,7 +57,8 @@ Status JoinCopy(const EntryStep& step, const Changed& changed) {
   }
   // A joining copy of an earlier attempt starts over.
   if (found != changed.entry.copies.end()) changed.entry.copies.erase(found);
-  changed.entry.copies.push_back({step.node, step.incarnation, step.core, false});
+  changed.entry.copies.push_back(
+      {step.node, step.incarnation, step.core, false, changed.entry.version + 1});
   return OkStatus();
 }
 
@@ -131,6 +132,14 @@ Status ApplySteps(const EntryChange& change, const std::vector<placement::Node>&
     return Status(StatusCode::kAborted, "the partition's entry has changed meanwhile");
   }
   for (const EntryStep& step : change.steps) {
+    // The coordinator has looked; there is nothing to change by request.
+    if (step.what == What::kSuspect) {
+      return Status(StatusCode::kFailedPrecondition, "the owner's process is alive");
+    }
+    if (space->options.replicas > 1 && step.what == What::kHandover) {
+      return Status(StatusCode::kUnimplemented, "'" + space->name + "' has replicas, and " +
+                                                    "partitions with replicas do not move yet");
+    }
     TP_RETURN_IF_ERROR(ApplyStep(step, {nodes, *space, place, *entry}));
   }
   ++entry->version;
@@ -143,6 +152,7 @@ void RenewEntries(const ClusterState& before, ClusterState* next) {
                 [next](const auto& entry) { return next->map.Find(entry.first) == nullptr; });
   for (auto& [id, entry] : next->entries) {
     if (entry.copies.empty()) continue;
+    if (next->map.Find(id.space())->options.replicas > 1) continue;  // See replica_rules.h.
     const NodeId owner = next->map.Find(id)->node;
     const bool owner_ended = owner.value() >= before.map.nodes.size() ||
                              HasEnded(owner, before.map.nodes[owner.value()].incarnation, nodes);

@@ -25,8 +25,11 @@ struct EntryStep {
     kHandover = 3,  // Its copy, in sync, becomes the owner.
     kDrop = 4,      // It holds a copy no more.
     kTouch = 5,     // Nothing but the version changes: earlier requests are void.
+    // Alone. The process, an owner, may be gone: the store is asked, and its partitions go to their
+    // in-sync copies.
+    kSuspect = 6,
   };
-  static constexpr std::uint32_t kWhatMax = 5;
+  static constexpr std::uint32_t kWhatMax = 6;
 
   What what = What::kTouch;
   NodeId node;  // All but kTouch.
@@ -54,9 +57,9 @@ Status CheckCopyable(const placement::Namespace& space);
 Status ApplySteps(const EntryChange& change, const std::vector<placement::Node>& nodes,
                   placement::Namespace* space, PartitionEntry* entry);
 
-// Part of each change of the state. Removes copies of processes that have ended, all copies of
-// partitions whose owner's process has ended, and entries of dropped namespaces. Raises the version
-// of an entry that loses a copy.
+// Part of each change of the state. Removes entries of dropped namespaces and, of namespaces
+// without replicas, copies of processes that have ended and all copies of partitions whose owner's
+// process has ended. Raises the version of an entry that loses a copy.
 void RenewEntries(const ClusterState& before, ClusterState* next);
 
 }  // namespace tidepool::daemon

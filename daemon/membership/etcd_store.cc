@@ -142,7 +142,7 @@ Status EtcdStore::Unknown(const Status& why) {
 // Why etcd did not carry out what `answer` is of. `head` is what was to be saved; `is_repeated`: as
 // etcd::Client::Txn says.
 Status EtcdStore::Refused(const etcdserverpb::TxnResponse& answer, const std::string& head,
-                          bool is_repeated) {
+                          bool is_repeated, bool requires_dead) {
   const auto elected = etcd::EntryOf(answer, 0);
   const auto state = etcd::EntryOf(answer, 1);
   if (!head.empty() && state.has_value() && state->value == head) {
@@ -164,12 +164,39 @@ Status EtcdStore::Refused(const etcdserverpb::TxnResponse& answer, const std::st
     return Status(StatusCode::kUnavailable, "this node is not the coordinator any more",
                   "ask again: another node is, or will be");
   }
+  // Only a process that was to be gone can have failed the transaction.
+  if (requires_dead && state.has_value() && state->mod_revision == revision_) {
+    return Status(StatusCode::kUnavailable, "a process that was to be replaced has registered");
+  }
   must_reload_ = true;
   return Status(StatusCode::kAborted, "the cluster's state in " + Describe() +
                                           " is another one than this coordinator has seen");
 }
 
 Status EtcdStore::Save(const ClusterState& next, Epoch previous) {
+  return SaveIfDead(next, previous, {});
+}
+
+// Compares the keys of `dead` as they are now. A process that registers again changes its key, and
+// the transaction fails.
+Status EtcdStore::RequireDead(const std::vector<DeadProcess>& dead, Deadline deadline,
+                              etcdserverpb::TxnRequest* request) {
+  for (const DeadProcess& process : dead) {
+    const std::string key = NodeKey(prefix_, process.uuid);
+    const auto entry = etcd_.Get(key, deadline);
+    if (!entry.ok()) return entry.status();
+    if (entry->has_value() && IncarnationOf(**entry) == process.incarnation) {
+      return Status(StatusCode::kUnavailable,
+                    "the process of node " + process.uuid + " that is to be replaced is alive");
+    }
+    *request->add_compare() =
+        etcd::KeyWasChangedAt(key, entry->has_value() ? (*entry)->mod_revision : 0);
+  }
+  return OkStatus();
+}
+
+Status EtcdStore::SaveIfDead(const ClusterState& next, Epoch previous,
+                             const std::vector<DeadProcess>& dead) {
   if (must_reload_ || election_ == 0) {
     return Status(StatusCode::kUnavailable, "this node is not the coordinator, or not yet again",
                   "ask again in a moment");
@@ -190,6 +217,7 @@ Status EtcdStore::Save(const ClusterState& next, Epoch previous) {
   etcdserverpb::TxnRequest request;
   *request.add_compare() = etcd::KeyWasCreatedAt(CoordinatorKey(prefix_), election_);
   *request.add_compare() = etcd::KeyWasChangedAt(key_, revision_);
+  TP_RETURN_IF_ERROR(RequireDead(dead, deadline, &request));
   *request.add_success() = etcd::Put(key_, head);
   *request.add_failure() = etcd::Read(CoordinatorKey(prefix_));
   *request.add_failure() = etcd::Read(key_);
@@ -200,7 +228,7 @@ Status EtcdStore::Save(const ClusterState& next, Epoch previous) {
   if (answer->succeeded()) {
     revision_ = answer->header().revision();
   } else {
-    TP_RETURN_IF_ERROR(Refused(*answer, head, is_repeated));
+    TP_RETURN_IF_ERROR(Refused(*answer, head, is_repeated, !dead.empty()));
   }
   saved_ = next.map.epoch;
   if (in_parts || has_parts_) RemovePartsBefore(next.map.epoch);

@@ -27,6 +27,8 @@ class EtcdStore final : public ClusterStore {
 
   Result<std::optional<ClusterState>> Load() override;
   Status Save(const ClusterState& next, Epoch previous) override;
+  Status SaveIfDead(const ClusterState& next, Epoch previous,
+                    const std::vector<DeadProcess>& dead) override;
   Status Retire() override;
   bool HearsOfDeaths() const override { return true; }  // By each daemon's lease_guard.
   Result<bool> KnowsAlive(const placement::Node& node) override;
@@ -43,7 +45,9 @@ class EtcdStore final : public ClusterStore {
   Result<std::string> WriteParts(const std::string& text, Epoch epoch, Deadline deadline);
   void RemovePartsBefore(Epoch epoch);
   Status Refused(const etcdserverpb::TxnResponse& answer, const std::string& head = "",
-                 bool is_repeated = false);
+                 bool is_repeated = false, bool requires_dead = false);
+  Status RequireDead(const std::vector<DeadProcess>& dead, Deadline deadline,
+                     etcdserverpb::TxnRequest* request);
   Status Unknown(const Status& why);
 
   etcd::Client& etcd_;

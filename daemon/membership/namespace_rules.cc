@@ -158,6 +158,23 @@ Status CheckDurability(Kind kind, const NamespaceOptions& options) {
   return OkStatus();
 }
 
+// Of what is copied so far.
+Status CheckReplicasOption(Kind kind, const NamespaceOptions& options) {
+  if (options.replicas == 1) return OkStatus();
+  if (options.replicas < 1 || options.replicas > 3) {
+    return Wrong("replicas cannot be " + std::to_string(options.replicas),
+                 "give 1, or 2 for a copy of each partition on another node");
+  }
+  if (options.replicas == 3) return NotYet("more than one copy", "give replicas 2, or 1");
+  if (kind != Kind::kHash || options.durable()) {
+    return NotYet("a copy of anything but volatile namespaces of kind 'hash'", "give replicas 1");
+  }
+  if (options.prefilter == "admit" || options.medium != kAnyMedium) {
+    return NotYet("a copy of a namespace with prefilter 'admit' or a medium", "give replicas 1");
+  }
+  return OkStatus();
+}
+
 // Of kind ordered; others have no such options.
 Status CheckRangeOptions(Kind kind, const NamespaceOptions& options) {
   if (kind != Kind::kOrdered) {
@@ -212,7 +229,7 @@ Status CheckNamespaceOptions(Kind kind, const NamespaceOptions& options) {
                      ", or 0 for four per core");
   }
   TP_RETURN_IF_ERROR(CheckDurability(kind, options));
-  if (options.replicas != 1) return NotYet("more than one replica", "use replicas 1");
+  TP_RETURN_IF_ERROR(CheckReplicasOption(kind, options));
   if (options.on_loss != "error" && options.on_loss != "empty") {
     return Wrong("on_loss cannot be '" + options.on_loss + "'", "give 'error' or 'empty'");
   }
@@ -285,6 +302,11 @@ Status CheckEqual(const Namespace& existing, Kind kind, const NamespaceOptions& 
 }
 
 Status CheckMovable(const Namespace& space) {
+  if (space.options.replicas > 1) {
+    return Status(StatusCode::kUnimplemented,
+                  "'" + space.name + "' has replicas, and partitions with replicas do not move yet",
+                  "see where they lie: kvctl namespace describe");
+  }
   if (space.kind == Kind::kHash) return CheckCopyable(space);
   if (space.options.durable()) {
     return Status(StatusCode::kUnimplemented,
@@ -451,7 +473,10 @@ Status RegrantPartitions(NodeId node, const NodeRecord& record, const KeptOnDevi
         !is_kept && minds && (is_durable || !record.nothing_to_lose.contains(space->id));
     const bool is_lost = place->state == PartitionState::kLost || loses;
     place->state = is_lost ? PartitionState::kLost : PartitionState::kActive;
-    if (!is_durable) return true;
+    if (!is_durable) {
+      if (space->options.replicas > 1) place->data_from = place->term;
+      return true;
+    }
     if (!is_kept) place->data_from = place->term;
     if (loses) NoteLoss({index, before, true, Lsn(), now_ms}, space);
     const bool loses_end = is_kept && !kept.complete && space->options.durability == "async";
@@ -473,7 +498,7 @@ Result<std::uint32_t> AcceptLostPartitions(const placement::PlacementMap& map, N
     place.term = Term(place.term.value() + 1);
     place.state = PartitionState::kActive;
     // What turns up of it later has been given up.
-    if (space->options.durable()) place.data_from = place.term;
+    if (space->options.durable() || space->options.replicas > 1) place.data_from = place.term;
     std::erase_if(space->losses, [&](const PartitionLoss& loss) {
       return &space->partitions[loss.partition] == &place;
     });

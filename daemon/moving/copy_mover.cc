@@ -60,7 +60,6 @@ class CopyMover {
 
   Status Look();
   Status Fill();
-  Status OpenAtTarget(std::uint64_t link, std::string* address);
   Status Follow();
   Result<Epoch> HandOver();
   Status HoldBack();
@@ -197,51 +196,10 @@ Status CopyMover::Change(v1::EntryStep::What what) {
   }
 }
 
-Status CopyMover::OpenAtTarget(std::uint64_t link, std::string* address) {
-  auto own = std::make_shared<std::string>();
-  TP_RETURN_IF_ERROR(node_.cores->Run(
-      core_, [own](Core& at) { *own = at.worker_address(); }, Deadline::AfterMs(kCoreMs)));
-  v1::OpenCopyRequest request;
-  request.set_namespace_id(id_.space().value());
-  request.set_partition(id_.index());
-  request.set_term(term_.value());
-  request.set_version(version_);
-  request.set_source_node(node_.self().value());
-  request.set_core(target_core_.value());
-  request.set_link(link);
-  request.set_source_core(core_.value());
-  request.set_worker_address(transport::TagAddress(*own, link));
-  request.set_incarnation(target_.incarnation);
-  grpc::ClientContext call;
-  node_.peers.Prepare(&call, Deadline::AfterMs(kOpenMs));
-  const MovesUnderWay::Call registered(&node_.moves, &call);
-  v1::OpenCopyResponse response;
-  TP_RETURN_IF_ERROR(convert::FromGrpc(v1::Moves::NewStub(node_.peers.Get(target_.control_address))
-                                           ->OpenCopy(&call, request, &response),
-                                       NodeText(target_)));
-  *address = transport::TagAddress(response.worker_address(), link);
-  return OkStatus();
-}
-
 // Until the copy is a moment behind.
 Status CopyMover::Fill() {
-  const CopyPeer peer{target_.id, target_.incarnation, target_core_};
-  auto found = std::make_shared<std::uint64_t>(0);
-  TP_RETURN_IF_ERROR(node_.cores->Run(
-      core_, [found, peer](Core& at) { *found = at.dispatcher().copies().FindLink(peer); },
-      Deadline::AfterMs(kCoreMs)));
-  const std::uint64_t link = *found != 0 ? *found : RandomLink();
-  std::string address;
-  TP_RETURN_IF_ERROR(OpenAtTarget(link, &address));
-  job_ = std::make_shared<CopyJob>(id_, term_, version_, link);
-  auto begun = std::make_shared<Status>();
-  TP_RETURN_IF_ERROR(node_.cores->Run(
-      core_,
-      [begun, peer, address, job = job_](Core& at) {
-        *begun = at.dispatcher().copies().Begin(job, peer, address);
-      },
-      Deadline::AfterMs(kCoreMs)));
-  TP_RETURN_IF_ERROR(*begun);
+  const CopyPlan plan{id_, term_, version_, core_, target_core_, target_, false};
+  TP_RETURN_IF_ERROR(BeginCopy(&node_, plan, &job_));
   return Follow();
 }
 
@@ -413,6 +371,56 @@ Result<Epoch> MoveByCopy(NodeState* node, const v1::MovePartitionRequest& reques
   return CopyMover(node, request, report, cancelled).Run();
 }
 
+namespace {
+
+Result<std::string> OpenAtTarget(NodeState& node, const CopyPlan& plan, std::uint64_t link) {
+  auto own = std::make_shared<std::string>();
+  TP_RETURN_IF_ERROR(node.cores->Run(
+      plan.core, [own](Core& at) { *own = at.worker_address(); }, Deadline::AfterMs(kCoreMs)));
+  v1::OpenCopyRequest request;
+  request.set_namespace_id(plan.partition.space().value());
+  request.set_partition(plan.partition.index());
+  request.set_term(plan.term.value());
+  request.set_version(plan.version);
+  request.set_source_node(node.self().value());
+  request.set_core(plan.target_core.value());
+  request.set_link(link);
+  request.set_source_core(plan.core.value());
+  request.set_worker_address(transport::TagAddress(*own, link));
+  request.set_incarnation(plan.target.incarnation);
+  grpc::ClientContext call;
+  node.peers.Prepare(&call, Deadline::AfterMs(kOpenMs));
+  const MovesUnderWay::Call registered(&node.moves, &call);
+  v1::OpenCopyResponse response;
+  TP_RETURN_IF_ERROR(
+      convert::FromGrpc(v1::Moves::NewStub(node.peers.Get(plan.target.control_address))
+                            ->OpenCopy(&call, request, &response),
+                        NodeText(plan.target)));
+  return transport::TagAddress(response.worker_address(), link);
+}
+
+}  // namespace
+
+Status BeginCopy(NodeState* node, const CopyPlan& plan, std::shared_ptr<CopyJob>* job) {
+  const CopyPeer peer{plan.target.id, plan.target.incarnation, plan.target_core};
+  auto found = std::make_shared<std::uint64_t>(0);
+  TP_RETURN_IF_ERROR(node->cores->Run(
+      plan.core, [found, peer](Core& at) { *found = at.dispatcher().copies().FindLink(peer); },
+      Deadline::AfterMs(kCoreMs)));
+  const std::uint64_t link = *found != 0 ? *found : RandomLink();
+  const auto address = OpenAtTarget(*node, plan, link);
+  if (!address.ok()) return address.status();
+  *job = std::make_shared<CopyJob>(plan.partition, plan.term, plan.version, link, plan.is_replica);
+  auto begun = std::make_shared<Status>();
+  TP_RETURN_IF_ERROR(node->cores->Run(
+      plan.core,
+      [begun, peer, to = *address, job = *job](Core& at) {
+        *begun = at.dispatcher().copies().Begin(job, peer, to);
+      },
+      Deadline::AfterMs(kCoreMs)));
+  return *begun;
+}
+
 Result<v1::OpenCopyResponse> OpenCopy(NodeState* node, const v1::OpenCopyRequest& request) {
   if (request.incarnation() != node->incarnation || node->moves.stopping()) {
     return Status(StatusCode::kUnavailable, "the target was started again, or is stopping");
@@ -421,7 +429,19 @@ Result<v1::OpenCopyResponse> OpenCopy(NodeState* node, const v1::OpenCopyRequest
   const Deadline deadline = Deadline::AfterMs(kOpenMs);
   placement::PlacementMapPtr map = node->map.Get();
   const placement::PartitionPlace* place = map->Find(id);
-  if (place == nullptr || place->term.value() < request.term()) {
+  const auto is_named = [&] {
+    return place != nullptr && std::any_of(place->copies.begin(), place->copies.end(),
+                                           [&](const placement::CopyPlace& copy) {
+                                             return copy.node == node->self() &&
+                                                    copy.incarnation == request.incarnation() &&
+                                                    copy.since == request.version();
+                                           });
+  };
+  const auto has_replicas = [&] {
+    const auto found = map->Find(id.space());
+    return found != nullptr && found->options.replicas > 1;
+  };
+  if (place == nullptr || place->term.value() < request.term() || (has_replicas() && !is_named())) {
     // It may have been made or granted a moment ago.
     node->member.load()->Sync(deadline);
     map = node->map.Get();
@@ -435,6 +455,9 @@ Result<v1::OpenCopyResponse> OpenCopy(NodeState* node, const v1::OpenCopyRequest
     return Status(StatusCode::kWrongEpoch, "the partition has another owner or term by now");
   }
   TP_RETURN_IF_ERROR(CheckCopyable(*space));
+  if (has_replicas() && !is_named()) {
+    return Status(StatusCode::kWrongEpoch, "the partition's entry names another copy by now");
+  }
   const CoreId core(static_cast<std::uint16_t>(request.core()));
   if (core.value() >= node->cores->size()) {
     return Status(StatusCode::kInvalidArgument, "the target has no such core");
@@ -449,6 +472,7 @@ Result<v1::OpenCopyResponse> OpenCopy(NodeState* node, const v1::OpenCopyRequest
       [opened, id, request, options = PartitionOptionsOf(*space, id.index())](Core& at) {
         opened->status = at.dispatcher().copies().Open(
             id, Term(request.term()), request.version(), options, request.link(),
+            NodeId(static_cast<std::uint16_t>(request.source_node())),
             CoreId(static_cast<std::uint16_t>(request.source_core())), request.worker_address());
         opened->address = at.worker_address();
       },

@@ -5,9 +5,12 @@
 //       => Moves.Change of the coordinator
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "daemon/control/node_state.h"
+#include "daemon/copies/copy_job.h"
 #include "tidepool/v1/moves.pb.h"
 
 namespace tidepool::daemon {
@@ -27,6 +30,21 @@ namespace tidepool::daemon {
 Result<Epoch> MoveByCopy(NodeState* node, const v1::MovePartitionRequest& request,
                          const std::function<void(const v1::MovePartitionProgress&)>& report,
                          const std::function<bool()>& cancelled);
+
+// A copy to be filled from here.
+struct CopyPlan {
+  PartitionId partition;
+  Term term;
+  std::uint64_t version = 0;  // Of the entry, since it names the copy.
+  CoreId core;
+  CoreId target_core;
+  placement::Node target;
+  bool is_replica = false;
+};
+
+// Opens the copy on its node and begins to fill it. Blocks for a call. `job` receives the progress.
+// Errors: those of OpenCopy and Copies::Begin, kUnavailable (the target is not reached).
+Status BeginCopy(NodeState* node, const CopyPlan& plan, std::shared_ptr<CopyJob>* job);
 
 // The target's side: opens an empty copy for a source on another node. Errors: kUnavailable (this
 // process is not the one that is meant, or stops), kWrongEpoch (the map says otherwise),

@@ -61,6 +61,7 @@ Node::~Node() {
   if (election_.has_value()) election_->Close();
   services_.StopHost(Deadline::AfterMs(0));
   services_.StopSplitter();
+  services_.StopKeeper();
 }
 
 Result<std::unique_ptr<Node>> Node::Start(const LoadedOptions& loaded, StopSignal* stop,
@@ -309,6 +310,7 @@ void Node::Drain(const StopRequest& request, const std::string& reason) {
   services_.StopStaging();
   state_.moves.Stop();
   services_.StopSplitter();
+  services_.StopKeeper();
   aggregator_->Stop();
   RecordLosses(request, reason);
   const std::vector<NamespaceId> spaces = NothingToLose(request.loss_agreed);

@@ -223,6 +223,7 @@ Status Node::JoinWith(std::unique_ptr<CoordinatorLink> link, const std::string& 
   state_.member.store(member_.get());
   TP_RETURN_IF_ERROR(member_->Start());
   TP_RETURN_IF_ERROR(services_.StartSplitter());
+  TP_RETURN_IF_ERROR(services_.StartKeeper());
   log::Info("joined cluster " + joined + " as node " + std::to_string(self->value()) + " at " +
             state_.control_address + "; data path " + cores_->Describe());
   return OkStatus();

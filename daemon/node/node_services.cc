@@ -16,6 +16,7 @@ NodeServices::NodeServices(NodeState* state)
       moves_service_(state),
       admin_service_(state),
       splitter_(state),
+      keeper_(state),
       pages_(state) {}
 
 RouterContext NodeServices::MakeRouterContext(bool by_election) {

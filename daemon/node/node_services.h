@@ -15,6 +15,7 @@
 
 #include "daemon/control/network_interface.h"
 #include "daemon/control/node_state.h"
+#include "daemon/moving/copy_keeper.h"
 #include "daemon/moving/range_splitter.h"
 #include "daemon/routing/request_router.h"
 #include "daemon/services/admin_service.h"
@@ -67,6 +68,9 @@ class NodeServices {
   // Starts and stops the splitter of ranges. Errors: kResourceExhausted.
   Status StartSplitter() { return splitter_.Start(); }
   void StopSplitter() { splitter_.Stop(); }
+  // Starts and stops the keeper of copies. Errors: kResourceExhausted.
+  Status StartKeeper() { return keeper_.Start(); }
+  void StopKeeper() { keeper_.Stop(); }
 
   Authenticator& authenticator() { return authenticator_; }
   AdminService& admin() { return admin_service_; }
@@ -90,6 +94,7 @@ class NodeServices {
   std::unique_ptr<StagingService> staging_service_;
   std::unique_ptr<SnapshotsService> snapshots_service_;
   RangeSplitter splitter_;
+  CopyKeeper keeper_;
   std::unique_ptr<ServiceHost> host_;
   Pages pages_;
   std::unique_ptr<Listener> listener_;  // Null: --metrics-port off.

@@ -33,6 +33,15 @@ void AddNamespaces(const placement::PlacementMap& map,
     };
     entry->set_partitions_down(count(placement::PartitionState::kDown));
     entry->set_partitions_lost(count(placement::PartitionState::kLost));
+    std::uint32_t missing = 0;
+    for (const placement::PartitionPlace& place : space->partitions) {
+      const auto in_sync =
+          std::count_if(place.copies.begin(), place.copies.end(),
+                        [](const placement::CopyPlace& copy) { return copy.in_sync; });
+      const auto have = static_cast<std::uint32_t>(1 + in_sync);
+      missing += space->options.replicas - std::min(space->options.replicas, have);
+    }
+    entry->set_copies_missing(missing);
     entry->set_partitions_silent(static_cast<std::uint32_t>(
         std::count_if(space->partitions.begin(), space->partitions.end(), [&](const auto& place) {
           return place.state == placement::PartitionState::kActive &&

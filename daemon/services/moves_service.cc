@@ -191,7 +191,7 @@ grpc::Status MovesService::Change(grpc::ServerContext* /*call*/,
                   request->steps_size() <= kEntryStepsMax;
   for (const v1::EntryStep& step : request->steps()) {
     is_sound = is_sound && step.what() > v1::EntryStep::WHAT_UNSPECIFIED &&
-               step.what() <= v1::EntryStep::WHAT_TOUCH && step.node_id() < limits::kNodesMax &&
+               step.what() <= v1::EntryStep::WHAT_SUSPECT && step.node_id() < limits::kNodesMax &&
                step.core() < limits::kCoresPerNodeMax;
   }
   if (!is_sound) return ToGrpc(Malformed("Change"));

@@ -13,6 +13,14 @@ Status Malformed(const std::string& what) {
   return Status(StatusCode::kInvalidArgument, "malformed placement map: " + what);
 }
 
+void ToProto(const placement::CopyPlace& from, v1::PartitionCopy* to) {
+  to->set_node_id(from.node.value());
+  to->set_incarnation(from.incarnation);
+  to->set_core(from.core.value());
+  to->set_in_sync(from.in_sync);
+  to->set_since(from.since);
+}
+
 }  // namespace
 
 void ToProto(const placement::NamespaceOptions& from, v1::NamespaceOptions* to) {
@@ -62,6 +70,8 @@ void ToProto(const placement::Namespace& from, v1::NamespaceMap* to) {
     partition->set_term(place.term.value());
     partition->set_state(static_cast<v1::PartitionState>(place.state));
     partition->set_data_from(place.data_from.value());
+    partition->set_version(place.version);
+    for (const placement::CopyPlace& copy : place.copies) ToProto(copy, partition->add_copies());
   }
   for (const placement::PartitionLoss& loss : from.losses) {
     auto* entry = to->add_losses();
@@ -128,10 +138,19 @@ Result<placement::Namespace> FromProto(const v1::NamespaceMap& from) {
         partition.state() > v1::PARTITION_STATE_LOST) {
       return Malformed("a partition of '" + space.name + "'");
     }
-    space.partitions.push_back(
-        {NodeId(static_cast<std::uint16_t>(partition.node_id())),
-         CoreId(static_cast<std::uint16_t>(partition.core())), Term(partition.term()),
-         static_cast<placement::PartitionState>(partition.state()), Term(partition.data_from())});
+    space.partitions.push_back({NodeId(static_cast<std::uint16_t>(partition.node_id())),
+                                CoreId(static_cast<std::uint16_t>(partition.core())),
+                                Term(partition.term()),
+                                static_cast<placement::PartitionState>(partition.state()),
+                                Term(partition.data_from()), partition.version()});
+    for (const auto& copy : partition.copies()) {
+      if (copy.node_id() >= limits::kNodesMax || copy.core() >= limits::kCoresPerNodeMax) {
+        return Malformed("a copy of a partition of '" + space.name + "'");
+      }
+      space.partitions.back().copies.push_back(
+          {NodeId(static_cast<std::uint16_t>(copy.node_id())), copy.incarnation(),
+           CoreId(static_cast<std::uint16_t>(copy.core())), copy.in_sync(), copy.since()});
+    }
   }
   for (const auto& loss : from.losses()) {
     const bool is_sound =

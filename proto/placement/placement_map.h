@@ -81,14 +81,29 @@ struct Node {
   std::uint32_t pid = 0;
 };
 
+// A copy of a partition beside its owner. One process holds it.
+struct CopyPlace {
+  NodeId node;
+  std::uint64_t incarnation = 0;
+  CoreId core;
+  bool in_sync = false;  // It has all committed changes and may become the owner. False: it joins.
+  std::uint64_t since =
+      0;  // Version of the entry that named it first; tells it from earlier copies.
+
+  friend bool operator==(const CopyPlace&, const CopyPlace&) = default;
+};
+
 struct PartitionPlace {
   NodeId node;
   CoreId core;
   Term term;
   PartitionState state = PartitionState::kActive;
-  // Durable namespaces: first term of the unbroken history of the contents; otherwise 0. Data that
-  // a node kept of an older term is not part of them.
+  // Durable namespaces, and namespaces with replicas: first term of the unbroken history of the
+  // contents; otherwise 0. Data that a node kept of an older term is not part of them.
   Term data_from{0};
+  // Namespaces with replicas: version and copies of the partition's entry; otherwise nothing.
+  std::uint64_t version = 0;
+  std::vector<CopyPlace> copies = {};
 
   friend bool operator==(const PartitionPlace&, const PartitionPlace&) = default;
 };

@@ -230,11 +230,12 @@ class BadInput(kvctl_support.KvctlTest):
     def test_names_kinds_and_options_that_cannot_be(self):
         for name in ("", "a b", "x" * 201, "gr\u00fc\u00df"):
             self.bad(2, "namespace", "create", name)
-        for option in (("--kind", "table"), ("--kind", "array"), ("--replicas", "2"),
+        for option in (("--kind", "table"), ("--kind", "array"), ("--replicas", "4"),
                        ("--durability", "forever"), ("--prefilter", "bloom"), ("--on-loss", "shrug"),
                        ("--medium", "tape"),
                        ("--partitions", "4097"), ("--partitions", "-1"), ("--memory-share", "101")):
             self.bad(2, "namespace", "create", "badoption", *option)
+        self.bad(1, "namespace", "create", "badoption", "--replicas", "2", says="replicas 2 needs etcd")
         self.assertNotIn(b"badoption", self.good("namespace", "list"))
 
     def test_keys_and_values_that_are_too_large(self):

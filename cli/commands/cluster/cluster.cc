@@ -252,7 +252,11 @@ std::string StateOf(const v1::StatusResponse::NamespaceEntry& space) {
   add(space.partitions_down(), "down");
   add(space.partitions_lost(), "lost");
   add(space.partitions_silent(), "silent");
-  return state.empty() ? "ok" : state;
+  if (state.empty()) state = "ok";
+  if (space.copies_missing() > 0) {
+    add(space.copies_missing(), space.copies_missing() == 1 ? "copy missing" : "copies missing");
+  }
+  return state;
 }
 
 // Where the nodes' metrics and pages are.
@@ -352,6 +356,7 @@ Status ShowStatus(Invocation& run) {
                       {"partitions_down", space.partitions_down()},
                       {"partitions_lost", space.partitions_lost()},
                       {"partitions_silent", space.partitions_silent()},
+                      {"copies_missing", space.copies_missing()},
                       {"durability", OrVolatile(space.durability())}});
   }
   run.out.Result({{"cluster_uuid", status.cluster_uuid()},

@@ -1,5 +1,6 @@
 #include "cli/commands/data/namespace.h"
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -70,6 +71,36 @@ std::string OrDefault(const std::string& text, const char* otherwise) {
   return text.empty() ? otherwise : text;
 }
 
+// Copies beside the owners.
+struct CopyCounts {
+  std::size_t in_sync = 0;
+  std::size_t joining = 0;
+  std::size_t missing = 0;  // Wanted, and not in sync.
+};
+
+CopyCounts CountCopies(const v1::NamespaceMap& space) {
+  CopyCounts counts;
+  const std::size_t replicas = std::max(1u, space.options().replicas());
+  for (const v1::Partition& partition : space.partitions()) {
+    std::size_t in_sync = 0;
+    for (const v1::PartitionCopy& copy : partition.copies()) in_sync += copy.in_sync() ? 1 : 0;
+    counts.in_sync += in_sync;
+    counts.joining += static_cast<std::size_t>(partition.copies_size()) - in_sync;
+    counts.missing += replicas - std::min(replicas, 1 + in_sync);
+  }
+  return counts;
+}
+
+// "1, 2 joins": nodes of the copies beside the owner.
+std::string CopiesText(const v1::Partition& partition) {
+  std::string text;
+  for (const v1::PartitionCopy& copy : partition.copies()) {
+    text += (text.empty() ? "" : ", ") + std::to_string(copy.node_id()) +
+            (copy.in_sync() ? "" : " joins");
+  }
+  return text.empty() ? "none" : text;
+}
+
 Json ToJson(const v1::NamespaceMap& space) {
   const v1::NamespaceOptions& options = space.options();
   std::size_t down = 0;
@@ -87,6 +118,12 @@ Json ToJson(const v1::NamespaceMap& space) {
   json["partitions_lost"] = lost;
   json["durability"] = OrDefault(options.durability(), "volatile");
   json["replicas"] = options.replicas() == 0 ? 1 : options.replicas();
+  if (options.replicas() > 1) {
+    const CopyCounts copies = CountCopies(space);
+    json["copies_in_sync"] = copies.in_sync;
+    json["copies_joining"] = copies.joining;
+    json["copies_missing"] = copies.missing;
+  }
   json["on_loss"] = OrDefault(options.on_loss(), "error");
   json["medium"] = OrDefault(options.medium(), "any");
   json["ttl_ms"] = options.ttl_ms() == 0 ? Json(nullptr) : Json(options.ttl_ms());
@@ -154,7 +191,7 @@ Result<v1::NamespaceOptions> NamespaceOptionsFrom(const Arguments& args) {
     return OutOfRange("--partitions", *partitions,
                       "give 1 to " + std::to_string(limits::kPartitionsPerNamespaceMax));
   }
-  if (*replicas > UINT32_MAX) return OutOfRange("--replicas", *replicas, "this version keeps 1");
+  if (*replicas > UINT32_MAX) return OutOfRange("--replicas", *replicas, "give 1 or 2");
   if (*share > 100) return OutOfRange("--memory-share", *share, "give a percentage, 1 to 100");
   options.set_partitions(static_cast<std::uint32_t>(*partitions));
   options.set_replicas(static_cast<std::uint32_t>(*replicas));
@@ -248,6 +285,9 @@ Status List(Invocation& run) {
     std::string state = down + lost == 0 ? "ok" : "";
     if (down > 0) state += std::to_string(down) + " down";
     if (lost > 0) state += (down > 0 ? ", " : "") + std::to_string(lost) + " lost";
+    if (const std::size_t missing = CountCopies(space).missing; missing > 0) {
+      state += ", " + std::to_string(missing) + (missing == 1 ? " copy" : " copies") + " missing";
+    }
     table.Add({space.name(), KindName(space.kind()), std::to_string(space.partitions_size()),
                json["durability"],
                space.options().ttl_ms() == 0 ? "never" : FormatDurationMs(space.options().ttl_ms()),
@@ -322,6 +362,8 @@ Status Describe(Invocation& run) {
   std::vector<std::string> columns = {"PARTITION", "NODE",   "CORE", "TERM",
                                       "STATE",     "STORED", "BYTES"};
   if (ordered) columns.push_back("FROM KEY");
+  const bool has_copies = response.namespace_().options().replicas() > 1;
+  if (has_copies) columns.push_back("COPIES ON");
   Table table(columns);
   std::vector<const v1::DescribeNamespaceResponse::PartitionEntry*> entries;
   for (const auto& entry : response.partitions()) entries.push_back(&entry);
@@ -346,6 +388,14 @@ Status Describe(Invocation& run) {
     if (ordered) {
       SetBytes(&json, "begin", place.begin());
       row.push_back(ForTerminal(place.begin()));
+    }
+    if (has_copies) {
+      Json copies = Json::array();
+      for (const v1::PartitionCopy& copy : place.copies()) {
+        copies.push_back({{"node", copy.node_id()}, {"in_sync", copy.in_sync()}});
+      }
+      json["copies"] = std::move(copies);
+      row.push_back(CopiesText(place));
     }
     partitions.push_back(std::move(json));
     table.Add(std::move(row));
@@ -578,7 +628,10 @@ std::vector<Verb> NamespaceVerbs() {
         {"--medium", "any|file|dax",
          "any (default); file, dax: refuse it unless the devices of all its nodes are disks, or "
          "persistent memory"},
-        {"--replicas", "N", "1 (default); more come in later versions"},
+        {"--replicas", "1|2",
+         "1 (default); 2: each partition has a copy on another node, which takes over when a "
+         "daemon "
+         "dies (volatile, kind hash, daemons on etcd)"},
         {"--prefilter", "none|absent|admit",
          "none (default); absent: a filter of the keys, for programs to download; admit: the first "
          "incr or put --if-absent of a key only marks it"},
@@ -593,6 +646,7 @@ std::vector<Verb> NamespaceVerbs() {
         {"kvctl namespace create jobs --kind queue --capacity 10000 --home local", ""},
         {"kvctl namespace create seen --kind bloom --expected-items 1000000", ""},
         {"kvctl namespace create results --durability async", "survives the daemons"},
+        {"kvctl namespace create shared --replicas 2", "survives the death of a daemon"},
         {"kvctl namespace create state --durability async --one-moment", ""},
         {"kvctl namespace create words --prefilter admit", "count what comes more than once"}},
        CreateNamespace,

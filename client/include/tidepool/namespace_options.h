@@ -155,7 +155,10 @@ struct NamespaceOptions {
   std::vector<std::string> split_keys;
   SplitMode split = SplitMode::kAuto;
   Medium medium = Medium::kAny;
-  // Copies of each record. Only 1 is supported so far.
+  // 2: each partition has a copy on another node. A change is answered when both have it, and the
+  // copy takes over when the owner's daemon dies. For volatile namespaces of kind hash without
+  // home, with daemons on etcd. Chains are refused, reads go through the owner's core, and the
+  // namespace does not move.
   std::uint32_t replicas = 1;
 };
 

@@ -2,10 +2,12 @@
 // source holds, whatever changes meanwhile.
 #include "daemon/copies/copies.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <ctime>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -87,11 +89,12 @@ struct Pair {
     const CopyPeer peer{NodeId(1), 1, CoreId(0)};
     if (const std::uint64_t found = source->copies.FindLink(peer); found != 0) link = found;
     const Status opened =
-        target->copies.Open(kPartition, Term(1), version, {}, link, CoreId(0),
-                            transport::TagAddress(source->worker->Address(), link));
+        target->copies.Open(kPartition, Term(1), version, target_options, link, NodeId(0),
+                            CoreId(0), transport::TagAddress(source->worker->Address(), link));
     INFO(opened.ToString());
     REQUIRE(opened.ok());
-    job = std::make_shared<CopyJob>(kPartition, Term(1), version, link);
+    job =
+        std::make_shared<CopyJob>(kPartition, Term(1), version, link, target_options.has_replicas);
     const Status begun =
         source->copies.Begin(job, peer, transport::TagAddress(target->worker->Address(), link));
     INFO(begun.ToString());
@@ -162,6 +165,87 @@ struct Pair {
   std::unique_ptr<Side> target;
   std::shared_ptr<CopyJob> job;
   std::map<std::string, std::string> model;
+  storage::PartitionOptions target_options;
+};
+
+// What the source did to a key, and what an answer about it would wait for.
+struct Done {
+  std::string value;  // Empty: it was deleted, or is empty.
+  bool there = false;
+  CopyWaits waits;
+};
+
+// A pair whose target is a replica: answers wait for it.
+struct ReplicaPair : Pair {
+  explicit ReplicaPair(std::uint64_t target_bytes = 256ull << 20)
+      : Pair(transport::TransportUse::kAuto, target_bytes) {
+    target_options.has_replicas = true;
+  }
+  // A map whose entry names the copy `version`, or none.
+  placement::PlacementMap MapWith(std::optional<std::uint64_t> version, Term term = Term(1),
+                                  NodeId owner = NodeId(0)) {
+    auto space = std::make_shared<placement::Namespace>();
+    space->id = kPartition.space();
+    space->options.replicas = 2;
+    space->partitions.push_back({owner, CoreId(0), term});
+    if (version.has_value()) {
+      space->partitions[0].copies.push_back({NodeId(1), 1, CoreId(0), true, *version});
+    }
+    placement::PlacementMap map;
+    map.namespaces.emplace(space->id, space);
+    return map;
+  }
+  void ChangeNoting(std::mt19937* random) {
+    const std::map<std::string, std::string> before = model;
+    Change(random);
+    for (const auto& [key, value] : model) {
+      const auto found = before.find(key);
+      if (found == before.end() || found->second != value) Note(key, &value);
+    }
+    for (const auto& [key, value] : before) {
+      if (!model.contains(key)) Note(key, nullptr);
+    }
+  }
+  void Note(const std::string& key, const std::string* value) {
+    Done done{value == nullptr ? "" : *value, value != nullptr, {}};
+    source->copies.AddWaits(kPartition, &done.waits);
+    history[key].push_back(std::move(done));
+  }
+  // The target takes over: each key is as its last settled change left it, or as a later one did.
+  void ExpectSettled(std::size_t* settled) {
+    storage::Partition* adopted = target_store->Adopt(kPartition, Term(2));
+    REQUIRE(adopted != nullptr);
+    for (auto& [key, changes] : history) {
+      std::size_t first = 0;
+      bool any_settled = false;
+      for (std::size_t i = 0; i < changes.size(); ++i) {
+        if (changes[i].waits.state() != CopyWaits::State::kSettled) continue;
+        first = i;
+        any_settled = true;
+        ++*settled;
+      }
+      const std::uint64_t hash = KeyHash(AsBytes(key));
+      const auto found = adopted->hash().Get(AsBytes(key), hash, target_store->NowMs());
+      std::string value;
+      if (found.code == StatusCode::kOk) {
+        auto reader = storage::ValueReader::Pin(adopted->hash(), found);
+        while (value.size() < found.value_bytes) {
+          value += AsText(reader.Part(value.size(), found.value_bytes));
+        }
+      }
+      const bool is_one =
+          std::any_of(changes.begin() + static_cast<std::ptrdiff_t>(first), changes.end(),
+                      [&](const Done& done) {
+                        return done.there == (found.code == StatusCode::kOk) && done.value == value;
+                      });
+      INFO(key << " has " << value.size() << " bytes");
+      const bool is_untouched = !any_settled && found.code == StatusCode::kNotFound;
+      CHECK((is_one || is_untouched));
+    }
+    target_store->CheckInvariants();
+  }
+
+  std::map<std::string, std::vector<Done>> history;
 };
 
 TEST_CASE("ACopyEqualsItsSourceThatChangesMeanwhile") {
@@ -289,6 +373,142 @@ TEST_CASE("FramesOfStrangersAndGarbageDoNothing") {
   REQUIRE(pair.source->copies.Hold(*pair.job) == StatusCode::kOk);
   REQUIRE(pair.PumpUntil(Stage::kWhole));
   pair.ExpectEqual();
+}
+
+TEST_CASE("AReplicaHasAllThatIsSettledWheneverItsOwnerEnds") {
+  for (int history = 0; history < 12; ++history) {
+    const auto seed = std::random_device()();
+    INFO("seed " << seed);
+    std::mt19937 random(seed);
+    ReplicaPair pair;
+    const unsigned before = random() % 300;
+    for (unsigned i = 0; i < before; ++i) pair.ChangeNoting(&random);
+    pair.Begin(3);
+    REQUIRE(pair.PumpUntil(Stage::kCaughtUp));
+    const unsigned changes = random() % 400;
+    for (unsigned i = 0; i < changes; ++i) {
+      pair.ChangeNoting(&random);
+      if (random() % 3 == 0) pair.source->Pump();
+      if (random() % 3 == 0) pair.target->Pump();
+      pair.source->copies.Flush();
+    }
+    for (unsigned i = random() % 6; i > 0; --i) pair.Pump();
+    pair.source.reset();  // Its frames under way may come, or not.
+    for (unsigned i = random() % 50; i > 0; --i) pair.target->Pump();
+    REQUIRE(pair.target_store->FindIncoming(kPartition) != nullptr);
+    std::size_t settled = 0;
+    pair.ExpectSettled(&settled);
+    CHECK(settled >= before / 2);
+  }
+}
+
+TEST_CASE("AnAnswerWaitsForTheReplicaAndForNothingElse") {
+  ReplicaPair pair;
+  std::mt19937 random(5);
+  for (int i = 0; i < 50; ++i) pair.ChangeNoting(&random);
+  for (const auto& [key, changes] : pair.history) {
+    for (const Done& done : changes) CHECK(done.waits.empty());  // Nobody was there.
+  }
+  pair.Begin(3);
+  REQUIRE(pair.PumpUntil(Stage::kCaughtUp));
+  CopyWaits read;
+  pair.source->copies.AddWaits(kPartition, &read);
+  CHECK(read.empty());
+  REQUIRE(pair.source_store->Put("key", "value").code == StatusCode::kOk);
+  CopyWaits put;
+  pair.source->copies.AddWaits(kPartition, &put);
+  CHECK(put.state() == CopyWaits::State::kWaiting);
+  for (int i = 0; i < kRoundsMax && put.state() == CopyWaits::State::kWaiting; ++i) pair.Pump();
+  CHECK(put.state() == CopyWaits::State::kSettled);
+}
+
+TEST_CASE("OnlyAMapWithoutTheReplicaEndsTheWaitForALostOne") {
+  ReplicaPair pair;
+  pair.Begin(3);
+  REQUIRE(pair.PumpUntil(Stage::kCaughtUp));
+  pair.target.reset();
+  REQUIRE(pair.PumpUntil(Stage::kFailed));
+  REQUIRE(pair.source_store->Put("key", "value").code == StatusCode::kOk);
+  CopyWaits put;
+  pair.source->copies.AddWaits(kPartition, &put);
+  for (int i = 0; i < 1'000; ++i) pair.source->Pump();
+  CHECK(put.state() == CopyWaits::State::kWaiting);
+  pair.source->copies.OnMap(pair.MapWith(3), NodeId(0));
+  CHECK(put.state() == CopyWaits::State::kWaiting);
+  pair.source->copies.OnMap(pair.MapWith(std::nullopt), NodeId(0));
+  CHECK(put.state() == CopyWaits::State::kSettled);
+  CopyWaits later;
+  pair.source->copies.AddWaits(kPartition, &later);
+  CHECK(later.empty());
+}
+
+TEST_CASE("AMapThatNamesALaterCopyEndsTheEarlierOneOnBothSides") {
+  ReplicaPair pair;
+  pair.Begin(3);
+  REQUIRE(pair.PumpUntil(Stage::kCaughtUp));
+  pair.target->copies.OnMap(pair.MapWith(3), NodeId(1));
+  CHECK(pair.target_store->FindIncoming(kPartition) != nullptr);
+  pair.source->copies.OnMap(pair.MapWith(5), NodeId(0));
+  CHECK(pair.job->stage.load() == Stage::kGone);
+  pair.target->copies.OnMap(pair.MapWith(5), NodeId(1));
+  CHECK(pair.target_store->FindIncoming(kPartition) == nullptr);
+  pair.Begin(5);
+  REQUIRE(pair.PumpUntil(Stage::kCaughtUp));
+}
+
+TEST_CASE("WhereAnotherNodeBecameTheOwnerAnUntakenChangeIsUnknown") {
+  ReplicaPair pair;
+  pair.Begin(3);
+  REQUIRE(pair.PumpUntil(Stage::kCaughtUp));
+  REQUIRE(pair.source_store->Put("taken", "value").code == StatusCode::kOk);
+  CopyWaits taken;
+  pair.source->copies.AddWaits(kPartition, &taken);
+  for (int i = 0; i < kRoundsMax && taken.state() == CopyWaits::State::kWaiting; ++i) pair.Pump();
+  REQUIRE(pair.source_store->Put("untaken", "value").code == StatusCode::kOk);
+  CopyWaits untaken;
+  pair.source->copies.AddWaits(kPartition, &untaken);
+  pair.source_store->core->DropPartition(kPartition);  // As Ownership::Install does.
+  pair.source->copies.OnMap(pair.MapWith(std::nullopt, Term(2), NodeId(1)), NodeId(0));
+  CHECK(taken.state() == CopyWaits::State::kSettled);
+  CHECK(untaken.state() == CopyWaits::State::kVoid);
+}
+
+TEST_CASE("AFormerOwnerGetsNoAcknowledgementFromItsSuccessor") {
+  ReplicaPair pair;
+  pair.Begin(3);
+  REQUIRE(pair.PumpUntil(Stage::kCaughtUp));
+  REQUIRE(pair.target_store->Adopt(kPartition, Term(2)) != nullptr);
+  const placement::PlacementMap taken = pair.MapWith(std::nullopt, Term(2), NodeId(1));
+  pair.target->copies.OnMap(taken, NodeId(1));
+  // The former owner was stopped meanwhile, and goes on.
+  REQUIRE(pair.source_store->Put("late", "value").code == StatusCode::kOk);
+  CopyWaits late;
+  pair.source->copies.AddWaits(kPartition, &late);
+  REQUIRE(pair.PumpUntil(Stage::kFailed));
+  for (int i = 0; i < 1'000; ++i) pair.Pump();
+  CHECK(late.state() == CopyWaits::State::kWaiting);
+  pair.source_store->core->DropPartition(kPartition);
+  pair.source->copies.OnMap(taken, NodeId(0));
+  CHECK(late.state() == CopyWaits::State::kVoid);
+}
+
+TEST_CASE("AReplicaWithoutMemoryKeepsWhatItHasAndCountsNoMore") {
+  ReplicaPair pair(32ull << 20);
+  pair.Begin(3);
+  REQUIRE(pair.PumpUntil(Stage::kCaughtUp));
+  const std::string value(100'000, 'v');
+  for (int i = 0; i < 600 && pair.job->stage.load() != Stage::kFailed; ++i) {
+    const std::string key = "key" + std::to_string(i);
+    REQUIRE(pair.source_store->Put(key, value).code == StatusCode::kOk);
+    pair.Note(key, &value);
+    for (int k = 0; k < 20; ++k) pair.Pump();
+  }
+  REQUIRE(pair.PumpUntil(Stage::kFailed));
+  CHECK(pair.job->code.load() == StatusCode::kResourceExhausted);
+  CHECK_FALSE(pair.history.contains("key599"));
+  std::size_t settled = 0;
+  pair.ExpectSettled(&settled);
+  CHECK(settled > 10);
 }
 
 // Both sides run on one thread, so this is the processor time of source and target together.

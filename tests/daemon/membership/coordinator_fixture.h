@@ -7,7 +7,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "daemon/membership/coordinator.h"
 #include "tests/daemon/membership/etcd_place.h"
@@ -60,6 +62,16 @@ class TestStore final : public ClusterStore {
     saves += saved.ok() ? 1 : 0;
     return saved;
   }
+  Status SaveIfDead(const ClusterState& next, Epoch previous,
+                    const std::vector<DeadProcess>& dead) override {
+    for (const DeadProcess& process : dead) {
+      if (registers_meanwhile.contains(process.uuid)) {
+        return Status(StatusCode::kUnavailable, "the process has registered again");
+      }
+    }
+    dead_of_last = dead;
+    return place_ == nullptr ? Save(next, previous) : inner_->SaveIfDead(next, previous, dead);
+  }
   Status Retire() override { return inner_->Retire(); }
   Result<bool> KnowsAlive(const placement::Node& node) override {
     const auto known = alive.find(node.uuid);
@@ -72,6 +84,8 @@ class TestStore final : public ClusterStore {
   bool fails = false;
   int saves = 0;
   std::map<std::string, Result<bool>> alive;  // Replaces the store's knowledge.
+  std::set<std::string> registers_meanwhile;  // Nodes, between the look and the save.
+  std::vector<DeadProcess> dead_of_last;      // Processes that the last save required to be gone.
 
  private:
   std::unique_ptr<EtcdPlace> place_;

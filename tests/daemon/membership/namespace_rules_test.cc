@@ -307,7 +307,7 @@ TEST_CASE("WhatIsNotInThisVersionIsRefusedAndNotAccepted") {
   };
   CHECK(refused([](auto* o) { o->durability = "sync"; }) == StatusCode::kFailedPrecondition);
   CHECK(refused([](auto* o) { o->durability = "async"; }) == StatusCode::kFailedPrecondition);
-  CHECK(refused([](auto* o) { o->replicas = 2; }) == StatusCode::kUnimplemented);
+  CHECK(refused([](auto* o) { o->replicas = 2; }) == StatusCode::kFailedPrecondition);
   CHECK(refused([](auto* o) { o->prefilter = "bloom"; }) == StatusCode::kInvalidArgument);
   CHECK(refused([](auto* o) { o->durability = "eternal"; }) == StatusCode::kInvalidArgument);
   CHECK(refused([](auto* o) { o->on_loss = "cry"; }) == StatusCode::kInvalidArgument);

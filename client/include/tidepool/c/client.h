@@ -182,7 +182,7 @@ typedef struct tidepool_namespace_options {
   uint64_t capacity;             /* For kinds queue and priority, in items. 0: no bound. */
   double false_positive_rate;    /* 1e-6 to 0.5. 0: 0.01. */
   uint32_t partitions;           /* 1 to 4,096. 0: 4 per core. */
-  uint32_t replicas;             /* 0: 1, the only number so far. */
+  uint32_t replicas;             /* 0: 1. 2: with a copy on another node. */
   uint32_t memory_share_percent; /* 0: no limit of its own. */
   uint32_t lanes;                /* For kind queue, at most 64. 0: 1. */
   tidepool_durability durability;
