@@ -44,6 +44,7 @@ bool WaitUntil(const std::function<bool()>& condition) {
 NamespaceOptions OptionsOf(const RoundSpace& space) {
   NamespaceOptions options;
   options.durability = space.durability;
+  options.replicas = space.replicas;
   if (space.kind == Kind::kHash) options.partitions = kHashKeys;
   if (space.kind == Kind::kOrdered) {
     options.split = SplitMode::kManual;  // A group of keys stays a single range.
@@ -217,16 +218,30 @@ class Caller {
 
 }  // namespace
 
-FaultRound::FaultRound(std::vector<Client>* clients, int number, test::Random* random)
-    : clients_(*clients) {
+namespace {
+
+// A namespace of each kind and durability.
+std::vector<RoundSpace> AllSpaces(int number) {
+  std::vector<RoundSpace> spaces;
   for (const Kind kind : {Kind::kHash, Kind::kOrdered, Kind::kQueue, Kind::kPriority}) {
     for (const Durability durability : {Durability::kVolatile, Durability::kSync}) {
       constexpr const char* kNames[] = {"hash", "ordered", "queue", "priority"};
-      spaces_.push_back({kind, durability,
-                         std::string(kNames[static_cast<std::size_t>(kind)]) + "-" +
-                             std::string(ToString(durability)) + "-" + std::to_string(number)});
+      spaces.push_back({kind, durability,
+                        std::string(kNames[static_cast<std::size_t>(kind)]) + "-" +
+                            std::string(ToString(durability)) + "-" + std::to_string(number)});
     }
   }
+  return spaces;
+}
+
+}  // namespace
+
+FaultRound::FaultRound(std::vector<Client>* clients, int number, test::Random* random)
+    : FaultRound(clients, AllSpaces(number), random) {}
+
+FaultRound::FaultRound(std::vector<Client>* clients, std::vector<RoundSpace> spaces,
+                       test::Random* random)
+    : clients_(*clients), spaces_(std::move(spaces)) {
   for (std::size_t i = 0; i < clients_.size(); ++i) seeds_.push_back(random->Word());
 }
 

@@ -21,6 +21,7 @@ struct RoundSpace {
   Kind kind = Kind::kHash;
   Durability durability = Durability::kVolatile;
   std::string name;
+  std::uint32_t replicas = 1;
 };
 
 // Keys of a hash namespace, each an object; groups of keys of an ordered namespace, each an object;
@@ -35,6 +36,8 @@ class FaultRound {
  public:
   // `number` is part of the namespaces' names. `clients` are attached already and outlive it.
   FaultRound(std::vector<Client>* clients, int number, test::Random* random);
+  // The same with these namespaces.
+  FaultRound(std::vector<Client>* clients, std::vector<RoundSpace> spaces, test::Random* random);
   ~FaultRound();
   FaultRound(const FaultRound&) = delete;
   FaultRound& operator=(const FaultRound&) = delete;
