@@ -87,8 +87,8 @@ struct CopyPlace {
   std::uint64_t incarnation = 0;
   CoreId core;
   bool in_sync = false;  // It has all committed changes and may become the owner. False: it joins.
-  std::uint64_t since =
-      0;  // Version of the entry that named it first; tells it from earlier copies.
+  // Version of the entry that named it first. It tells the copy from earlier ones of the process.
+  std::uint64_t since = 0;
 
   friend bool operator==(const CopyPlace&, const CopyPlace&) = default;
 };
