@@ -2,6 +2,8 @@
 // is linearizable, and nothing is lost.
 //
 // TP_HISTORIES=N: N rounds. Default: 12.
+#include <grpcpp/channel.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>

@@ -1,4 +1,6 @@
 // Namespaces with replicas on real daemons and a real etcd: what is answered outlives the owner.
+#include <grpcpp/channel.h>
+
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
