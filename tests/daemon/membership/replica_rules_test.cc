@@ -104,10 +104,12 @@ TEST_CASE("ACopyOnTheSameHostIsTakenOnlyIfThereIsNoOther") {
     request.set_host(node == 3 ? "apart" : "together");
     REQUIRE(fixture.coordinator->Join(request).ok());
   }
-  for (const PartitionPlace& place : fixture.Create("copied", Doubled())->partitions) {
+  const auto made = fixture.Create("copied", Doubled());
+  for (const PartitionPlace& place : made->partitions) {
     CHECK(place.copies.empty());  // As it was made.
   }
-  for (const PartitionPlace& place : fixture.Map()->Find("copied")->partitions) {
+  const auto map = fixture.Map();
+  for (const PartitionPlace& place : map->Find("copied")->partitions) {
     REQUIRE(place.copies.size() == 1);
     const bool is_apart = place.node == NodeId(2);
     CHECK((place.copies[0].node == NodeId(2)) != is_apart);
