@@ -185,14 +185,14 @@ void Copies::OnFrame(Bytes frame, std::uint64_t now_ns) {
     wire::CopyMessages messages(body);
     CopyMessage message;
     while (messages.Next(&message)) OnAnswer(*outbox, message);
-    if (messages.malformed()) outbox->link->OnLost();
+    if (messages.malformed()) Lose(*outbox);
     return;
   }
 }
 
 void Copies::OnAnswer(Outbox& outbox, const CopyMessage& message) {
   if (message.kind == CopyMessageKind::kAck && !outbox.link->OnAck(message.number)) {
-    return outbox.link->OnLost();
+    return Lose(outbox);
   }
   if (message.kind == CopyMessageKind::kAck) {
     ++progress_;
@@ -210,11 +210,15 @@ void Copies::OnAnswer(Outbox& outbox, const CopyMessage& message) {
   }
 }
 
+void Copies::Lose(Outbox& outbox) {
+  outbox.link->OnLost();
+  for (const auto& source : outbox.sources) source->Fail(StatusCode::kUnavailable);
+}
+
 bool Copies::OnPeerLost(const transport::Endpoint* endpoint) {
   for (const auto& outbox : outboxes_) {
     if (outbox->link->endpoint() != endpoint) continue;
-    outbox->link->OnLost();
-    for (const auto& source : outbox->sources) source->Fail(StatusCode::kUnavailable);
+    Lose(*outbox);
     return true;
   }
   for (const auto& inbox : inboxes_) {
@@ -240,6 +244,7 @@ bool IsNamed(const CopyJob& job, const CopyPeer& peer, const placement::Placemen
 }  // namespace
 
 void Copies::OnMap(const placement::PlacementMap& map, NodeId self) {
+  std::vector<std::pair<PartitionId, Term>> held_back;
   for (const auto& outbox : outboxes_) {
     for (const auto& source : outbox->sources) source->OnMap();
     std::erase_if(outbox->sources, [&](const auto& source) {
@@ -248,12 +253,15 @@ void Copies::OnMap(const placement::PlacementMap& map, NodeId self) {
       const bool is_gone = job.stage.load() == CopyJob::Stage::kGone;
       if (!is_gone && IsNamed(job, outbox->peer, map)) return false;
       if (!is_gone) source->Release();
+      if (!is_gone && outbox->holds) held_back.emplace_back(job.partition, job.term);
       counting_.erase(job.partition.value());
       return true;
     });
   }
   for (const auto& inbox : inboxes_) inbox->OnMap(map, self);
   ++progress_;
+  // BoundWaiting thaws those only that have a source.
+  for (const auto& [partition, term] : held_back) hooks_.thaw(partition, term);
 }
 
 // A link with a replica that has stopped: its node hangs, or the network between them is cut.
@@ -294,6 +302,7 @@ void Copies::OnTimer(std::uint64_t now_ns) {
   next_alive_ns_ = now_ns + kAliveNs;
   for (const auto& outbox : outboxes_) {
     outbox->link->SendBeside({});
+    if (outbox->link->lost()) Lose(*outbox);
     if (!outbox->link->lost() && now_ns > outbox->link->heard_ns() + kSilenceNs) {
       (void)OnPeerLost(outbox->link->endpoint());
     }
@@ -365,6 +374,8 @@ bool Copies::Work(std::uint64_t end_ns) {
       more = source->Slice(end_ns) || more;
       if (store_.blocked()) return false;
     }
+    // Nothing is acknowledged for a last large value that has expired.
+    ++progress_;
     outbox->link->Flush();
     BoundWaiting(*outbox);
   }

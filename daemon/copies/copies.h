@@ -118,6 +118,8 @@ class Copies {
   void OnAnswer(Outbox& outbox, const wire::CopyMessage& message);
   void BoundWaiting(Outbox& outbox);
   void EndSilent(Outbox& outbox, std::uint64_t now_ns);
+  // Ends the link, and the copies that it fills.
+  void Lose(Outbox& outbox);
   void RemoveOver(std::uint64_t now_ns);
   bool Work(std::uint64_t end_ns);
 

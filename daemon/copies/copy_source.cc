@@ -87,7 +87,8 @@ bool CopySource::HasPassed(storage::Partition& partition, std::uint64_t hash) co
 }
 
 void CopySource::OnRecord(const storage::LogRecord& record) {
-  if (over_) {
+  // A send may have found the link lost before anybody was told.
+  if (over_ || link_.lost()) {
     last_position_ = UINT64_MAX;  // Only the copy's release ends a wait for this change.
     return;
   }
@@ -110,13 +111,17 @@ void CopySource::OnRecord(const storage::LogRecord& record) {
     return;
   }
   large_.erase(std::string(AsText(record.key)));
+  if (record.type == storage::LogRecordType::kPut) {
+    message.value_flags = record.value_flags;
+    message.value = record.value;
+    message.value_tail = record.value_tail;
+    message.expiry_ms = record.expiry_ms;
+    SendPut(message);
+  } else {
+    Send(message);
+  }
+  // Behind the message: a large value that nobody will send counts as taken with its successor.
   NoteLarge();
-  if (record.type != storage::LogRecordType::kPut) return Send(message);
-  message.value_flags = record.value_flags;
-  message.value = record.value;
-  message.value_tail = record.value_tail;
-  message.expiry_ms = record.expiry_ms;
-  SendPut(message);
 }
 
 void CopySource::Fail(StatusCode code) {

@@ -144,7 +144,7 @@ void OperationRunner::Execute(const OperationContext& context, Reply* reply) {
   } else if (info.keyed && !BelongsTo(partition, operation.key, context.hash)) {
     reply->answer.code = StatusCode::kInvalidArgument;
     reply->answer.value = AsBytes("the key does not belong to the addressed partition");
-  } else if (partition.options().has_replicas && operation.opcode == wire::Opcode::kChain) {
+  } else if (operation.opcode == wire::Opcode::kChain && partition.options().has_replicas) {
     reply->answer.code = StatusCode::kUnimplemented;
     reply->answer.value =
         AsBytes(std::string_view("chains are not in this version for namespaces with replicas"));

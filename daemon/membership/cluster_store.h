@@ -46,6 +46,9 @@ class ClusterStore {
 
   // True if KnowsAlive is certain without a lease's time: a process whose death the store hears of.
   virtual bool HearsOfDeaths() const { return false; }
+  // Whether the last save may or may not be in the store: what the coordinator holds may be
+  // replaced already. Only a new Load ends it. Thread-safe.
+  virtual bool must_reload() const { return false; }
   // Whether the store itself has word of this process of a node, which then may serve although the
   // coordinator does not hear it. A file has none. Errors: those of Load.
   virtual Result<bool> KnowsAlive(const placement::Node& /*node*/) { return false; }

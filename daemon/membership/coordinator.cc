@@ -345,6 +345,11 @@ Status Coordinator::CheckHeartbeat(std::uint32_t node, std::uint64_t incarnation
 }
 
 Result<v1::HeartbeatResponse> Coordinator::Heartbeat(const v1::HeartbeatRequest& request) {
+  // Or a node would serve under a map that a save without an answer has replaced.
+  if (store_.must_reload()) {
+    return Status(StatusCode::kUnavailable, "the coordinator does not know its state for certain",
+                  "ask again in a moment");
+  }
   bool was_up = false;
   {
     const std::lock_guard lock(liveness_mutex_);

@@ -32,11 +32,8 @@ class EtcdStore final : public ClusterStore {
   Status Retire() override;
   bool HearsOfDeaths() const override { return true; }  // By each daemon's lease_guard.
   Result<bool> KnowsAlive(const placement::Node& node) override;
+  bool must_reload() const override { return must_reload_.load(); }
   std::string Describe() const override;
-
-  // A save has ended kUnknown, or found what it did not expect.
-  // Any thread may ask.
-  bool must_reload() const { return must_reload_.load(); }
 
  private:
   Result<std::string> ReadText(const etcd::Entry& head, Deadline deadline);

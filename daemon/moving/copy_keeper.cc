@@ -69,9 +69,8 @@ void CopyKeeper::Run() {
       Look(FindKept(*map));
     } else {
       fillings_.clear();
-      (void)node_.map.WaitFor(Epoch(map->epoch.value() + 1), Deadline::AfterMs(kIdleLookMs));
     }
-    if (!SleepMs(has_replicas ? kLookMs : 0)) return;
+    if (!SleepMs(has_replicas ? kLookMs : kIdleLookMs)) return;
   }
 }
 

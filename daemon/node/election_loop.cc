@@ -161,7 +161,7 @@ void ElectionLoop::RunElections() {
 void ElectionLoop::LeadOrFollow() {
   const std::int64_t election = election_.session->election();
   if (coordinator_ != nullptr) {
-    const bool must_reload = static_cast<const EtcdStore&>(*store_).must_reload();
+    const bool must_reload = store_->must_reload();
     if (election == tenure_ && !must_reload) return;
     log::Warn(must_reload ? "the coordinator begins anew from what is saved"
                           : "this node is not the coordinator any more");

@@ -442,6 +442,62 @@ TEST_CASE("OnlyAMapWithoutTheReplicaEndsTheWaitForALostOne") {
   CHECK(later.empty());
 }
 
+TEST_CASE("TheWaitForALargeValueThatIsReplacedEndsBehindItsSuccessor") {
+  ReplicaPair pair;
+  pair.Begin(3);
+  REQUIRE(pair.PumpUntil(Stage::kCaughtUp));
+  const std::string value(2 << 20, 'l');
+  auto writer = storage::ValueWriter::Begin(*pair.source_store->core, value.size());
+  REQUIRE(writer.ok());
+  REQUIRE(writer->Write(0, AsBytes(value)) == StatusCode::kOk);
+  REQUIRE(pair.source_store->store
+              ->Put(AsBytes("key"), KeyHash(AsBytes("key")), *writer, {},
+                    pair.source_store->core->NowMs())
+              .code == StatusCode::kOk);
+  CopyWaits large;
+  pair.source->copies.AddWaits(kPartition, &large);
+  REQUIRE(pair.source_store->Delete("key").code == StatusCode::kOk);
+  CHECK(large.state() == CopyWaits::State::kWaiting);  // The replica has neither of them.
+  for (int i = 0; i < kRoundsMax && large.state() == CopyWaits::State::kWaiting; ++i) pair.Pump();
+  CHECK(large.state() == CopyWaits::State::kSettled);
+}
+
+TEST_CASE("AChangeBehindALinkThatWasFoundLostIsNotSettled") {
+  ReplicaPair pair;
+  pair.Begin(3);
+  REQUIRE(pair.PumpUntil(Stage::kCaughtUp));
+  // An acknowledgement of what was never sent.
+  wire::CopyMessage message;
+  message.kind = wire::CopyMessageKind::kAck;
+  message.number = 1ull << 40;
+  wire::CopyFrameHeader header;
+  header.core = 0;
+  header.link = 77;
+  std::vector<std::byte> frame(sizeof header + wire::BytesOf(message));
+  StoreUnaligned(frame.data(), header);
+  (void)wire::EncodeCopyMessage(message, frame.data() + sizeof header);
+  pair.source->copies.OnFrame(frame, Clock::Real().MonotonicNs());
+  REQUIRE(pair.source_store->Put("key", "value").code == StatusCode::kOk);
+  CopyWaits put;
+  pair.source->copies.AddWaits(kPartition, &put);
+  CHECK(put.state() == CopyWaits::State::kWaiting);
+}
+
+TEST_CASE("AMapWithoutTheReplicaEndsTheHoldOfItsSlowLink") {
+  ReplicaPair pair;
+  pair.Begin(3);
+  REQUIRE(pair.PumpUntil(Stage::kCaughtUp));
+  const std::string value(32'000, 'v');
+  storage::Partition* const held = pair.source->store.Find(kPartition);
+  for (int i = 0; i < 3'000 && !held->frozen(); ++i) {
+    REQUIRE(pair.source_store->Put("key" + std::to_string(i % 100), value).code == StatusCode::kOk);
+    (void)pair.source->copies.Slice(kSliceOfTest);
+  }
+  REQUIRE(held->frozen());
+  pair.source->copies.OnMap(pair.MapWith(std::nullopt), NodeId(0));
+  CHECK_FALSE(held->frozen());
+}
+
 TEST_CASE("AMapThatNamesALaterCopyEndsTheEarlierOneOnBothSides") {
   ReplicaPair pair;
   pair.Begin(3);

@@ -58,9 +58,7 @@ class TestStore final : public ClusterStore {
   Result<std::optional<ClusterState>> Load() override { return inner_->Load(); }
   Status Save(const ClusterState& next, Epoch previous) override {
     if (fails) return Status(StatusCode::kResourceExhausted, "the disk is full");
-    const Status saved = inner_->Save(next, previous);
-    saves += saved.ok() ? 1 : 0;
-    return saved;
+    return Counted(inner_->Save(next, previous));
   }
   Status SaveIfDead(const ClusterState& next, Epoch previous,
                     const std::vector<DeadProcess>& dead) override {
@@ -70,7 +68,8 @@ class TestStore final : public ClusterStore {
       }
     }
     dead_of_last = dead;
-    return place_ == nullptr ? Save(next, previous) : inner_->SaveIfDead(next, previous, dead);
+    if (place_ == nullptr || fails) return Save(next, previous);
+    return Counted(inner_->SaveIfDead(next, previous, dead));
   }
   Status Retire() override { return inner_->Retire(); }
   Result<bool> KnowsAlive(const placement::Node& node) override {
@@ -78,9 +77,11 @@ class TestStore final : public ClusterStore {
     return known == alive.end() ? inner_->KnowsAlive(node) : known->second;
   }
   bool HearsOfDeaths() const override { return hears_of_deaths; }
+  bool must_reload() const override { return reloads; }
   std::string Describe() const override { return inner_->Describe(); }
 
   bool hears_of_deaths = false;
+  bool reloads = false;  // See ClusterStore::must_reload.
   bool fails = false;
   int saves = 0;
   std::map<std::string, Result<bool>> alive;  // Replaces the store's knowledge.
@@ -88,6 +89,11 @@ class TestStore final : public ClusterStore {
   std::vector<DeadProcess> dead_of_last;      // Processes that the last save required to be gone.
 
  private:
+  Status Counted(Status saved) {
+    saves += saved.ok() ? 1 : 0;
+    return saved;
+  }
+
   std::unique_ptr<EtcdPlace> place_;
   std::unique_ptr<ClusterStore> inner_;
 };

@@ -199,6 +199,15 @@ TEST_CASE("ASilentNodeOfWhichTheStoreHasWordIsUp") {
   CHECK(cluster.StateOf(1) == NodeState::kDown);
 }
 
+TEST_CASE("NobodyIsHeardWhileASaveMayHaveReplacedTheState") {
+  CoordinatorFixture cluster(2);
+  cluster.Join(1);
+  cluster.Join(2);
+  REQUIRE(cluster.Heartbeat(1).ok());
+  cluster.store.reloads = true;
+  CHECK(cluster.Heartbeat(1) == StatusCode::kUnavailable);
+}
+
 TEST_CASE("ADaemonWithAnotherKindOfStoreIsRefused") {
   CoordinatorFixture cluster(2);
   cluster.Join(1);
